@@ -30,6 +30,7 @@ mod event_attrs;
 mod event_specs;
 mod event_terms;
 mod events;
+mod every_call;
 mod exports;
 mod exports_of_branches;
 mod fake_kernel;

@@ -187,7 +187,7 @@ impl Input {
         progress: &dyn Progress,
     ) -> anyhow::Result<(Profile, Reader)> {
         // Tables of all sizes grow and go while a profile is made.
-        limits::give_freed_memory_back();
+        limits::give_freed_memory_back(1 << 20);
         let (mut profile, reader) = match foreign::find(self)? {
             Found::Profile(profile) => (*profile, foreign::no_recording()?),
             Found::Other(begun) => {

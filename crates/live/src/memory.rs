@@ -1,5 +1,6 @@
 //! Memory of the running process, beyond what a sample copied.
 
+use crate::spares::Spares;
 use crate::stacks::Beyond;
 use prof_profile::Avma;
 use prof_unwind::StackDump;
@@ -47,24 +48,31 @@ pub(super) struct LivePieces<'a, M> {
 }
 
 /// Buffers for pieces to come.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct SparePieces {
-    pieces: Vec<Vec<u8>>,
+    pieces: Spares,
     long: Vec<u8>,
+}
+
+impl Default for SparePieces {
+    fn default() -> Self {
+        Self {
+            pieces: Spares::new(MAX_SPARE, MAX_SPARE * PIECE as usize),
+            long: Vec::new(),
+        }
+    }
 }
 
 impl SparePieces {
     /// One of a piece's size, with whatever in it.
     fn take(&mut self) -> Vec<u8> {
-        let mut buffer = self.pieces.pop().unwrap_or_default();
+        let mut buffer = self.pieces.take_filled();
         buffer.resize(PIECE as usize, 0);
         buffer
     }
 
     fn give_back(&mut self, buffer: Vec<u8>) {
-        if self.pieces.len() < MAX_SPARE {
-            self.pieces.push(buffer);
-        }
+        self.pieces.give_back(buffer);
     }
 
     /// One of any length.

@@ -7,6 +7,7 @@
 
 use crate::links::Link;
 use crate::mapped_dsos::MappedDsoId;
+use crate::spares::Spares;
 use crate::user_chain::ChainRecord;
 use prof_profile::ChainEnd;
 use std::collections::VecDeque;
@@ -19,8 +20,9 @@ const TRIAL: u64 = 8;
 const LONGEST_TRIAL: u64 = 64;
 /// A part of ready records grows to this, bytes.
 const LONGEST_PART: usize = 256 << 10;
-/// Buffers of parts that are kept for reuse.
+/// Buffers of parts that are kept for reuse, and the most bytes of these.
 const SPARE: usize = 8;
+const SPARE_PART_BYTES: usize = 4 << 20;
 /// The same of records on trial, and the most bytes of all of these.
 const SPARE_RECORDS: usize = 256;
 const SPARE_BYTES: usize = 2 << 20;
@@ -93,20 +95,30 @@ enum Part {
 }
 
 /// The queue.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Outbox {
     parts: VecDeque<Part>,
     /// Bytes of records in it, those of the last part not counted while it
     /// grows.
     waiting: usize,
-    /// Buffers for parts to come: fresh memory costs as much as to fill it.
-    spare: Vec<Vec<u8>>,
+    /// Buffers for parts to come.
+    spare: Spares,
     /// And for records on trial.
-    spare_records: Vec<Vec<u8>>,
-    /// Bytes of these.
-    spare_bytes: usize,
+    spare_records: Spares,
     /// For the one that is put together to be written.
     whole: Vec<u8>,
+}
+
+impl Default for Outbox {
+    fn default() -> Self {
+        Self {
+            parts: VecDeque::new(),
+            waiting: 0,
+            spare: Spares::new(SPARE, SPARE_PART_BYTES),
+            spare_records: Spares::new(SPARE_RECORDS, SPARE_BYTES),
+            whole: Vec::new(),
+        }
+    }
 }
 
 impl Outbox {
@@ -119,7 +131,7 @@ impl Outbox {
         if !is_open {
             self.close_last();
             self.parts.push_back(Part::Ready {
-                records: self.spare.pop().unwrap_or_default(),
+                records: self.spare.take(),
                 earliest: time,
             });
         }
@@ -140,20 +152,12 @@ impl Outbox {
 
     /// An empty buffer for a record of a sample.
     pub(super) fn buffer(&mut self) -> Vec<u8> {
-        let buffer = self.spare_records.pop().unwrap_or_default();
-        self.spare_bytes = self.spare_bytes.saturating_sub(buffer.capacity());
-        buffer
+        self.spare_records.take()
     }
 
     /// Takes the buffer of a record back.
     fn give_back(&mut self, record: ChainRecord) {
-        let mut record = record.bytes;
-        let bytes = self.spare_bytes + record.capacity();
-        if self.spare_records.len() < SPARE_RECORDS && bytes <= SPARE_BYTES {
-            self.spare_bytes = bytes;
-            record.clear();
-            self.spare_records.push(record);
-        }
+        self.spare_records.give_back(record.bytes);
     }
 
     /// The earliest time of the records in it, ns.
@@ -209,13 +213,10 @@ impl Outbox {
         self.close_last();
         while let Some(part) = self.parts.pop_front() {
             match part {
-                Part::Ready { mut records, .. } => {
+                Part::Ready { records, .. } => {
                     self.waiting = self.waiting.saturating_sub(records.len());
                     out(&records);
-                    if self.spare.len() < SPARE {
-                        records.clear();
-                        self.spare.push(records);
-                    }
+                    self.spare.give_back(records);
                 }
                 Part::OnTrial {
                     trial,

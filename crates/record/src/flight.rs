@@ -121,7 +121,7 @@ impl Flight {
         events: &[EventDescription],
         features: Features,
     ) -> Result<Self, OutputError> {
-        Prepared::new(&named.path, events, named.making)?.discard();
+        Prepared::new(&named.path, events, named.making)?.remove()?;
         let attr = events.first().map(|event| event.attr.clone());
         let attr = attr.unwrap_or_default();
         let fresh = Counter::new(&attr);

@@ -120,7 +120,7 @@ impl Prepared {
                 writer,
             }),
             Err(error) => {
-                let _ = fs::remove_file(temporary);
+                let _ = remove(&temporary);
                 Err(error)
             }
         }
@@ -157,8 +157,19 @@ impl Prepared {
     /// Removes it.
     pub(crate) fn discard(self) {
         // The error in hand says more than a failure to clean up would.
-        let _ = fs::remove_file(self.temporary);
+        let _ = remove(&self.temporary);
     }
+
+    /// Removes it where there is no other error to tell.
+    pub(crate) fn remove(self) -> Result<(), OutputError> {
+        remove(&self.temporary).map_err(io_error("remove", &self.temporary))
+    }
+}
+
+/// Removes a file that nobody knows of but us, and tries that again: it would
+/// stay, hidden, for good.
+fn remove(path: &Path) -> io::Result<()> {
+    fs::remove_file(path).or_else(|_| fs::remove_file(path))
 }
 
 #[derive(Debug)]

@@ -4,12 +4,14 @@
 //! Waiting is sleeping. Channels look again and again for a while before they
 //! sleep, some hundred times a second in vain.
 
+use prof_live::Spares;
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Buffers kept for reuse.
+/// Buffers kept for reuse, and the most bytes of these.
 const SPARE_BUFFERS: usize = 3;
+const SPARE_BYTES: usize = 12 << 20;
 
 /// What goes through the queue.
 #[derive(Debug)]
@@ -18,11 +20,21 @@ enum Sent {
     EndOfNewest,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct State {
     pieces: VecDeque<Sent>,
-    spare: Vec<Vec<u8>>,
+    spare: Spares,
     is_closed: bool,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self {
+            pieces: VecDeque::new(),
+            spare: Spares::new(SPARE_BUFFERS, SPARE_BYTES),
+            is_closed: false,
+        }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -37,10 +49,7 @@ impl Inner {
     }
 
     fn reuse(&self, buffer: Vec<u8>) {
-        let mut state = self.state();
-        if state.spare.len() < SPARE_BUFFERS {
-            state.spare.push(buffer);
-        }
+        self.state().spare.give_back(buffer);
     }
 }
 
@@ -77,9 +86,7 @@ impl Sender {
 
     /// An empty buffer, a used one if there is one.
     pub(crate) fn buffer(&self) -> Vec<u8> {
-        let mut buffer = self.0.state().spare.pop().unwrap_or_default();
-        buffer.clear();
-        buffer
+        self.0.state().spare.take()
     }
 }
 

@@ -67,6 +67,10 @@ pub fn record_into(
     run(options, Some(consume), notices).map_err(RecordError::with_limit)
 }
 
+/// Buffers that grow for a moment, of drains and of records that wait, are not
+/// kept by the allocator from here on, bytes: a recording may last for days.
+const LARGE: usize = 256 << 10;
+
 /// When a recording began, and the CPU time of this process until then.
 type Began = (Instant, Duration);
 
@@ -77,7 +81,7 @@ fn run(
     notices: &mut dyn FnMut(&str),
 ) -> Result<Finished, RecordError> {
     let began = (Instant::now(), clock::own_cpu_time());
-    limits::give_freed_memory_back();
+    limits::give_freed_memory_back(LARGE);
     // Before descriptors of ours have the numbers that are asked for.
     let commands = options.commands.as_ref().map(Commands::open);
     let commands = commands.transpose().map_err(RecordError::Commands)?;

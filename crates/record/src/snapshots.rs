@@ -33,7 +33,7 @@ use crate::open::{Descriptor, OpenEvent, Witness};
 use crate::waits;
 use crate::witness::WitnessSamples;
 use prof_abi::{ByteOrder, RecordType};
-use prof_live::MemorySnapshot;
+use prof_live::{MemorySnapshot, Spares};
 use prof_perfdata::write::EventDescription;
 use prof_perfdata::{Event as EventLayout, Events, Record, Registers, Sample};
 use prof_sys::prompt::{SampleSignals, run_on};
@@ -86,15 +86,23 @@ pub(crate) struct Snapshots {
     wakers: Mutex<Vec<Arc<Waker>>>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Taken {
     list: Vec<MemorySnapshot>,
     /// Bytes that were handed out as buffers and did not come back.
     out: usize,
-    /// Buffers to be used again, and their bytes: fresh memory costs as much
-    /// as reading.
-    spare: Vec<Vec<u8>>,
-    spare_bytes: usize,
+    /// Buffers to be used again: fresh memory costs as much as reading.
+    spare: Spares,
+}
+
+impl Default for Taken {
+    fn default() -> Self {
+        Self {
+            list: Vec::new(),
+            out: 0,
+            spare: Spares::new(usize::MAX, MOST_OUT),
+        }
+    }
 }
 
 /// Whether these ranges of a thread are of its stack alone.
@@ -139,23 +147,15 @@ impl Snapshots {
         for (_, buffer) in pieces.into_iter().flatten() {
             let size = buffer.capacity();
             taken.out = taken.out.saturating_sub(size);
-            if taken.out + taken.spare_bytes + size <= MOST_OUT {
-                taken.spare_bytes += size;
-                taken.spare.push(buffer);
+            if taken.out + taken.spare.bytes() + size <= MOST_OUT {
+                taken.spare.give_back(buffer);
             }
         }
     }
 
     /// A buffer of this length, with whatever in it.
     fn buffer(&self, length: usize) -> Vec<u8> {
-        let spare = {
-            let mut taken = locked(&self.taken);
-            let spare = taken.spare.pop();
-            let size = spare.as_ref().map_or(0, Vec::capacity);
-            taken.spare_bytes = taken.spare_bytes.saturating_sub(size);
-            spare
-        };
-        let mut buffer = spare.unwrap_or_default();
+        let mut buffer = locked(&self.taken).spare.take_filled();
         buffer.reserve_exact(length.saturating_sub(buffer.len()));
         buffer.resize(length, 0);
         locked(&self.taken).out += buffer.capacity();

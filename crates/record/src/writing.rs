@@ -20,12 +20,16 @@ use prof_live::LiveSummary;
 use prof_perfdata::FeatureBit;
 use prof_perfdata::write::{Features, finished_init, finished_round};
 use prof_profile::several;
+use prof_sys::limits::give_free_memory_back;
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// What was written must be readable in the file after so long.
 pub(crate) const FLUSH_EVERY: Duration = Duration::from_millis(200);
+/// How often memory that is free in the allocator goes back to the system: what a
+/// busy moment needed is not to stay for the rest of a long recording.
+const TRIM_EVERY: Duration = Duration::from_secs(10);
 /// A buffer larger than this is not kept for reuse, bytes. That of a drain of
 /// two CPUs with deep stacks has 2 MiB, and fresh memory costs as much as to
 /// copy it.
@@ -176,6 +180,7 @@ impl Writing<'_> {
         let mut result = self.write_first();
         self.shared.tell_main(&self.shared.begun);
         let mut flushed = Instant::now();
+        let mut trimmed = flushed;
         let mut dirty = false;
         // What comes behind the largest size is not of this recording.
         let mut is_full = false;
@@ -199,6 +204,10 @@ impl Writing<'_> {
             result = result.and_then(|()| self.read_sleepers());
             result = result.and_then(|()| self.part(came));
             self.keep_books();
+            if trimmed.elapsed() >= TRIM_EVERY {
+                give_free_memory_back();
+                trimmed = Instant::now();
+            }
             if flushed.elapsed() >= FLUSH_EVERY {
                 if dirty && result.is_ok() {
                     result = self.taker.consumer().flush();

@@ -87,19 +87,19 @@ impl Limit {
     }
 }
 
-/// Makes large freed buffers go back to the system at once. glibc's malloc
-/// would keep blocks as large as the largest that was ever freed, for good.
-/// For programs that have large buffers for moments only.
-pub fn give_freed_memory_back() {
-    const LARGE: libc::c_int = 1 << 20;
+/// Makes freed buffers of `large` bytes and more go back to the system at once.
+/// glibc's malloc would keep blocks as large as the largest that was ever freed,
+/// for good. For programs that have large buffers for moments only.
+pub fn give_freed_memory_back(large: usize) {
+    let large = libc::c_int::try_from(large).unwrap_or(libc::c_int::MAX / 2);
     #[cfg(target_env = "gnu")]
     // SAFETY: sets two numbers of the allocator, which it checks; a refusal
     // changes nothing.
     unsafe {
-        libc::mallopt(libc::M_MMAP_THRESHOLD, LARGE);
-        libc::mallopt(libc::M_TRIM_THRESHOLD, 2 * LARGE);
+        libc::mallopt(libc::M_MMAP_THRESHOLD, large);
+        libc::mallopt(libc::M_TRIM_THRESHOLD, large.saturating_mul(2));
     }
-    let _ = LARGE;
+    let _ = large;
 }
 
 /// Gives memory back to the system that is free in the allocator: what is

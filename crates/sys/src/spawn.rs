@@ -258,7 +258,7 @@ impl Launched {
         let ended = process::reap(self.pid, Wait::ForEnd);
         let path = || std::env::var_os("PATH");
         let errno = match i32::from_ne_bytes(errno) {
-            0 => io::Error::other(format!("the process ended before it began ({ended:?})")),
+            0 => not_begun(ended),
             libc::EACCES if is_nowhere(&self.program, path()) => {
                 io::Error::from_raw_os_error(libc::ENOENT)
             }
@@ -388,6 +388,18 @@ impl Plan<'_> {
         }
         signal::set_mask(self.inherited.blocked);
     }
+}
+
+/// What is told of a process that ended before it was the program, and said no
+/// errno of it.
+fn not_begun(ended: io::Result<Option<Ended>>) -> io::Error {
+    let how = match ended {
+        Ok(Some(Ended::Exited(code))) => format!("exit status {code}"),
+        Ok(Some(Ended::Signaled(signal))) => format!("signal {signal}"),
+        Ok(None) => "how is not known".to_owned(),
+        Err(error) => format!("how is not known: {error}"),
+    };
+    io::Error::other(format!("its process ended before it began ({how})"))
 }
 
 #[cfg(test)]

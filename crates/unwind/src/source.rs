@@ -10,10 +10,11 @@ use std::sync::Arc;
 /// Bytes read at once from a file.
 const CHUNK: usize = 4096;
 /// As many chunks that were used lately are kept of one file, and as many of
-/// those before: 64 KiB. What is found in them is remembered elsewhere, and to
+/// those before: 24 KiB. What is found in them is remembered elsewhere, and to
 /// read one again takes a microsecond; kept for good, they grew with each
-/// function that a long recording met.
-const CHUNKS_KEPT: usize = 8;
+/// function that a long recording met, and 64 KiB of each of some ten files were
+/// not met within minutes.
+const CHUNKS_KEPT: usize = 3;
 
 /// Where an ELF file's bytes come from.
 ///

@@ -319,7 +319,11 @@ fn running_stacks(environment: &Environment) -> Finding {
         "deep stacks of processes that already run (-p -g)",
     );
     let scope = environment.ptrace_scope.unwrap_or(0);
-    let by_setting = scope == 0 || environment.has(Capability::SYS_PTRACE);
+    let by_setting = match scope {
+        ..=0 => true,
+        NO_ATTACH.. => false,
+        _ => environment.has(Capability::SYS_PTRACE),
+    };
     let lost = "frames beyond the copied stack cannot be read";
     match environment.attempts.memory {
         Some(Err(errno)) if by_setting => {
@@ -333,8 +337,16 @@ fn running_stacks(environment: &Environment) -> Finding {
     }
 }
 
+/// The value of `kernel.yama.ptrace_scope` at which nobody attaches, root neither,
+/// and which stays (Documentation/admin-guide/LSM/Yama.rst).
+const NO_ATTACH: i64 = 3;
+
 fn yama(thing: (&'static str, &'static str), scope: i64, lost: &str) -> Finding {
     let why = format!("kernel.yama.ptrace_scope is {scope}: {lost}");
+    if scope >= NO_ATTACH {
+        let why = format!("{why}, by nobody; it cannot be lowered before the next boot");
+        return Finding::lacks(thing, State::Partly, why, None);
+    }
     Finding::lacks(thing, State::Partly, why, sysctl("yama.ptrace_scope", 0))
 }
 
@@ -695,6 +707,37 @@ mod tests {
                 "{}",
                 found.id
             );
+        }
+    }
+
+    /// Below 3 root may; opening events of a process asks for less and is allowed.
+    #[test]
+    fn each_scope_of_yama_says_who_may_read_memory_and_what_helps() {
+        let lowered = Some("sudo sysctl kernel.yama.ptrace_scope=0");
+        for (scope, of_user, of_root, fix) in [
+            (0, State::Yes, State::Yes, None),
+            (1, State::Partly, State::Yes, lowered),
+            (2, State::Partly, State::Yes, lowered),
+            (3, State::Partly, State::Partly, None),
+        ] {
+            let user = Environment {
+                ptrace_scope: Some(scope),
+                ..user(1)
+            };
+            let root = Environment {
+                capabilities: 1 << 19,
+                ..user.clone()
+            };
+            let found = finding(&user, "deep-stacks");
+            assert_eq!(
+                (found.state, found.fix.as_deref()),
+                (of_user, fix),
+                "{scope}"
+            );
+            assert_eq!(finding(&root, "deep-stacks").state, of_root, "{scope}");
+            let is_final = found.why.contains("before the next boot");
+            assert_eq!(is_final, scope == 3, "{}", found.why);
+            assert_eq!(states(&user, &["own-user"]), [State::Yes]);
         }
     }
 }
