@@ -713,6 +713,7 @@ mod tests {
     /// Below 3 root may; opening events of a process asks for less and is allowed.
     #[test]
     fn each_scope_of_yama_says_who_may_read_memory_and_what_helps() {
+        // covers unit: SYS-08
         let lowered = Some("sudo sysctl kernel.yama.ptrace_scope=0");
         for (scope, of_user, of_root, fix) in [
             (0, State::Yes, State::Yes, None),
