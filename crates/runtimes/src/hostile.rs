@@ -2,11 +2,34 @@
 //! themselves, absurd sizes, memory that goes away. Whatever is asked comes to
 //! an end after a bounded number of reads, and nothing panics.
 
-use crate::{CPython, HotSpot, LuaJit, LuaJitVm, Memory, RuntimeCode};
+use crate::{CPython, HotSpot, LuaJit, LuaJitVm, Memory, RuntimeCode, V8};
 
 /// Reads of memory that one question may cost, and the bytes of them.
 const MOST_READS: usize = 40_000;
 const MOST_BYTES: usize = 64 << 20;
+
+/// Memory that is everywhere, of which each word is a pointer to an object or a
+/// number, and each object of a type that the engine of JavaScript has.
+#[derive(Clone, Copy)]
+struct Objects(u64);
+
+impl Memory for Objects {
+    fn read(&mut self, address: u64, out: &mut [u8]) -> usize {
+        for (at, byte) in out.iter_mut().enumerate() {
+            let at = address.wrapping_add(at as u64);
+            let number = Numbers(self.0 ^ (at / 8).wrapping_mul(31)).next();
+            const TYPES: [u64; 10] = [262, 262, 262, 261, 167, 191, 245, 9, 13, 11];
+            let kind = TYPES[(number >> 40) as usize % TYPES.len()];
+            let word = match number % 8 {
+                0 => (number >> 50) << 32,
+                // A pointer whose upper half is a type, too.
+                _ => ((number >> 8) % 0x400 * 8 + 0x1001) | (kind << 32),
+            };
+            *byte = word.to_le_bytes()[(at % 8) as usize];
+        }
+        out.len()
+    }
+}
 
 /// Memory that counts what is read of it, and goes away after some reads.
 struct Counted<M> {
@@ -444,6 +467,24 @@ fn memory_that_is_a_maze_of_pointers_is_left_soon() {
             maze.ask(|memory| exports.find("name", memory));
         }
     }
+}
+
+#[test]
+fn objects_that_lead_in_circles_are_functions_of_bounded_names() {
+    let mut names = 0;
+    for seed in 0..400 {
+        for mut engine in V8::of_each_layout() {
+            let mut memory = Counted::new(Objects(seed));
+            for object in (0x1001..0x3000).step_by(8) {
+                let found = memory.ask(|memory| engine.function(object, memory));
+                let name = |memory: &mut Counted<Objects>| engine.name(&found?, memory);
+                let name = memory.ask(name);
+                names += usize::from(name.is_some());
+                assert!(name.is_none_or(|name| name.len() < 1 << 13));
+            }
+        }
+    }
+    assert!(names > 100, "{names}");
 }
 
 #[test]

@@ -4,7 +4,8 @@
 //! You give a way to read memory ([`Memory`]) and where the runtime's library
 //! is loaded; you get of HotSpot's code where frames end and which method it
 //! is ([`HotSpot`]), of CPython in which functions a thread is ([`CPython`]), of LuaJIT
-//! how far its compiled code is below the C frame it runs in ([`LuaJit`]), and of
+//! how far its compiled code is below the C frame it runs in ([`LuaJit`]), of V8 which
+//! JavaScript function a frame is of ([`V8`]), and of
 //! any JIT compiler the unwind information that it tells debuggers ([`GdbJit`]) or
 //! writes into a jitdump ([`JitDumpTail`]). Nothing in the process is called, stopped or changed.
 //!
@@ -20,7 +21,7 @@
 //!
 //! Limits: little-endian processes of 64 bits; HotSpot of JDK 17 is tested,
 //! what its exported tables tell of other versions is followed; CPython 3.11 to
-//! 3.13; LuaJIT 2.1 with 64-bit addresses. The memory is
+//! 3.13; V8 as in node 20 and 26; LuaJIT 2.1 with 64-bit addresses. The memory is
 //! trusted in nothing: every loop, text and table is bounded, and what is read
 //! may be from different moments.
 #![forbid(unsafe_code)]
@@ -34,6 +35,7 @@ mod hotspot;
 mod jitdump;
 mod luajit;
 mod memory;
+mod v8;
 
 pub use cpython::CPython;
 pub use gdb_jit::{GdbJit, JitChanges, JitObject};
@@ -41,3 +43,4 @@ pub use hotspot::{HotSpot, RuntimeCode};
 pub use jitdump::{DumpedCode, JitDumpTail, ReadAt, Unwinding};
 pub use luajit::{LuaJit, LuaJitEntry, LuaJitExit, LuaJitTrace, LuaJitVm};
 pub use memory::Memory;
+pub use v8::{JsFunction, V8};

@@ -1,5 +1,6 @@
 //! A sample's user chain, with the live process for what was not copied.
 
+mod javascript;
 mod named;
 mod proof;
 mod python;
@@ -69,6 +70,13 @@ struct Found {
     shared: Vec<SharedFrames>,
     /// Whether there may be such: nobody wants to see each frame.
     may_share: bool,
+}
+
+/// Whether it depends on what memory was at hand that a chain ends so: where a file
+/// tells nothing, more memory helps nobody.
+fn depends_on_memory(end: ChainEnd) -> bool {
+    use ChainEnd::{RecorderLate, Root, StackCut, Unproven};
+    matches!(end, Root | StackCut | RecorderLate | Unproven)
 }
 
 impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
@@ -143,7 +151,9 @@ impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
         found.may_share = !self.names_frames(sample.state.pid);
         let mut decided = self.walk(sample, &mut found);
         let has_pieces = !sample.pieces.is_empty();
-        self.note_reached(sample.tid, decided.end == ChainEnd::Root, has_pieces);
+        if depends_on_memory(decided.end) {
+            self.note_reached(sample.tid, decided.end == ChainEnd::Root, has_pieces);
+        }
         out.clear();
         self.name(sample, &found.frames, &mut out.inner);
         out.outer.append(&mut found.shared);

@@ -170,37 +170,37 @@ impl Names {
         });
     }
 
-    /// Reads the methods that were not copied. What is there now is believed
+    /// Reads the words that were not copied. What is there now is believed
     /// if it was there in an earlier drain, too.
-    fn read(
+    pub(super) fn read(
         &mut self,
         sample: &ThreadSample<'_>,
         drain: u64,
         memory: &impl TargetMemory,
-        methods: &mut [Method],
+        words: &mut [Word],
     ) {
-        let wanted = |method: &Method| match method {
-            Method::At(slot) => Some(*slot),
+        let wanted = |word: &Word| match word {
+            Word::At(slot) => Some(*slot),
             _ => None,
         };
-        let slots: Vec<u64> = methods.iter().filter_map(wanted).take(MAX_READ).collect();
+        let slots: Vec<u64> = words.iter().filter_map(wanted).take(MAX_READ).collect();
         if slots.is_empty() {
             return;
         }
         if self.seen.len() >= MAX_SEEN {
             self.seen.clear();
         }
-        let mut words = vec![0; slots.len()];
-        let got = memory.read_words(sample.state.pid, &slots, &mut words);
-        let unread = methods.iter_mut().filter(|method| wanted(method).is_some());
-        for (method, (&slot, &word)) in unread.zip(slots.iter().zip(&words).take(got)) {
+        let mut read = vec![0; slots.len()];
+        let got = memory.read_words(sample.state.pid, &slots, &mut read);
+        let unread = words.iter_mut().filter(|it| wanted(it).is_some());
+        for (it, (&slot, &word)) in unread.zip(slots.iter().zip(&read).take(got)) {
             let seen = self.seen.entry((sample.tid, slot)).or_insert((word, drain));
             if seen.0 != word {
                 *seen = (word, drain);
             }
-            *method = match seen.1 < drain {
-                true => Method::Is(word),
-                false => Method::Unknown,
+            *it = match seen.1 < drain {
+                true => Word::Is(word),
+                false => Word::Unknown,
             };
         }
     }
@@ -230,6 +230,7 @@ impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
         out.extend(frames.iter().map(|frame| frame.pc));
         let pid = sample.state.pid;
         self.name_told(sample, frames);
+        self.name_scripts(sample, frames, out);
         if !self.stacks.runtimes.has(pid) {
             return;
         }
@@ -250,7 +251,7 @@ impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
             let at = out.wrapping_sub(u64::from(index > 0));
             if let RuntimeCode::Interpreter { .. } = code {
                 let name = match method {
-                    Method::Is(method) => runtimes.method_name(pid, *method, &mut memory),
+                    Word::Is(method) => runtimes.method_name(pid, *method, &mut memory),
                     _ => None,
                 };
                 let name = name.unwrap_or(INTERPRETER);
@@ -263,7 +264,7 @@ impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
             if self.names.has_map(process, &self.memory) {
                 continue;
             }
-            if let (RuntimeCode::Compiled { start, end, .. }, Method::Is(method)) = (code, method) {
+            if let (RuntimeCode::Compiled { start, end, .. }, Word::Is(method)) = (code, method) {
                 let range = *start..*end;
                 if let Some(name) = runtimes.method_name(pid, *method, &mut memory) {
                     self.names.tell(process, range, (JAVA, name));
@@ -312,9 +313,9 @@ fn codes(
         .collect()
 }
 
-/// The method of a frame.
+/// What a frame has in a place, as a pointer to its method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Method {
+pub(super) enum Word {
     Is(u64),
     /// In memory that was not copied.
     At(u64),
@@ -326,15 +327,15 @@ fn methods(
     sample: &ThreadSample<'_>,
     frames: &[FrameAt],
     codes: &[Option<RuntimeCode>],
-) -> Vec<Method> {
+) -> Vec<Word> {
     let copied = sample.copied();
     let of = |(index, (frame, code)): (usize, (&FrameAt, &Option<RuntimeCode>))| {
         let is_entry = match code {
             Some(RuntimeCode::Interpreter { is_entry, .. }) => *is_entry,
             Some(RuntimeCode::Compiled { method, .. }) if *method != 0 => {
-                return Method::Is(*method);
+                return Word::Is(*method);
             }
-            _ => return Method::Unknown,
+            _ => return Word::Unknown,
         };
         // Without a frame yet, or no more, the frame pointer is the caller's.
         let has_frame = index > 0 || frames.get(1).is_some_and(|caller| caller.fp != frame.fp);
@@ -342,14 +343,14 @@ fn methods(
         let is_there = has_frame && (index > 0 || slot >= sample.state.registers.sp());
         match is_there {
             true => match copied.word(slot, 8) {
-                Some(method) => Method::Is(method),
-                None => Method::At(slot),
+                Some(method) => Word::Is(method),
+                None => Word::At(slot),
             },
             false if is_entry && frames.len() > 1 => {
                 let method = sample.state.registers.known(RBX);
-                method.map_or(Method::Unknown, Method::Is)
+                method.map_or(Word::Unknown, Word::Is)
             }
-            false => Method::Unknown,
+            false => Word::Unknown,
         }
     };
     frames.iter().zip(codes).enumerate().map(of).collect()

@@ -9,6 +9,7 @@ mod files;
 mod made_code;
 mod places;
 mod runtimes;
+mod scripts;
 mod told_rules;
 
 pub(crate) use files::from_file;
@@ -16,6 +17,7 @@ pub use files::{OpenFile, is_build, open_elf, own_vdso};
 use prof_runtimes::{LuaJitTrace, LuaJitVm, Memory, RuntimeCode};
 use prof_unwind::CodeAt;
 pub(crate) use runtimes::{FunctionName, Runtimes};
+pub(crate) use scripts::JsFrame;
 pub(crate) use told_rules::ToldRules;
 
 use crate::mapped_dsos::MappedDsoId;

@@ -1,10 +1,11 @@
 //! The language runtimes of processes, and what they told of code.
 
 use super::Beyond;
+use super::scripts::{JsFrame, Scripts};
 use crate::processes::Processes;
 use prof_abi::CpuMode;
 use prof_profile::Avma;
-use prof_runtimes::{CPython, HotSpot, LuaJit, LuaJitTrace, LuaJitVm, Memory, RuntimeCode};
+use prof_runtimes::{CPython, HotSpot, LuaJit, LuaJitTrace, LuaJitVm, Memory, RuntimeCode, V8};
 use rustc_hash::FxHashMap;
 use std::ops::Range;
 
@@ -38,6 +39,7 @@ struct Known {
     version: Option<u64>,
     machine: Option<Box<HotSpot>>,
     python: Option<CPython>,
+    scripts: Option<Box<Scripts>>,
     lua: Option<LuaJit>,
     /// How often LuaJIT's interpreter was looked for.
     lua_looks: u32,
@@ -157,6 +159,24 @@ impl Runtimes {
         })
     }
 
+    /// Where a frame of JavaScript has its context, function and bytecode, if the
+    /// process has an engine.
+    pub(crate) fn script_slots(&self, pid: i32, fp: u64) -> Option<[u64; 3]> {
+        let scripts = self.by_pid.get(&pid)?.scripts.as_ref()?;
+        Some(scripts.engine().slots(fp))
+    }
+
+    /// The name of the JavaScript function of a frame.
+    pub(crate) fn script_name(
+        &mut self,
+        (pid, drain): (i32, u64),
+        frame: JsFrame,
+        memory: &mut impl Memory,
+    ) -> Option<&str> {
+        let scripts = self.by_pid.get_mut(&pid)?.scripts.as_mut()?;
+        scripts.name(frame, drain, memory)
+    }
+
     /// Whether a process has a runtime that tells of its code.
     pub(crate) fn has(&self, pid: i32) -> bool {
         let known = self.by_pid.get(&pid);
@@ -166,7 +186,9 @@ impl Runtimes {
     /// The same, or whether it tells of what it interprets.
     pub(crate) fn has_any(&self, pid: i32) -> bool {
         let known = self.by_pid.get(&pid);
-        known.is_some_and(|known| known.machine.is_some() || known.python.is_some())
+        known.is_some_and(|known| {
+            known.machine.is_some() || known.python.is_some() || known.scripts.is_some()
+        })
     }
 
     /// What the runtime of a process tells of the code at an address, if it
@@ -253,6 +275,12 @@ impl Runtimes {
                 .or_else(|| library((processes, pid), is_program))
         {
             known.python = CPython::open(base, memory);
+        }
+        let is_node = |name: &[u8]| name.starts_with(b"node") || name.starts_with(b"libnode.so.");
+        if known.scripts.is_none()
+            && let Some(base) = library((processes, pid), is_node)
+        {
+            known.scripts = V8::open(base, memory).map(|it| Box::new(Scripts::new(it)));
         }
     }
 
