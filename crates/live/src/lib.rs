@@ -55,6 +55,7 @@ mod spares;
 mod stacks;
 mod summary;
 mod thread_sample;
+mod threads;
 mod told;
 mod unwinder;
 mod user_chain;

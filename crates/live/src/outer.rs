@@ -307,6 +307,31 @@ impl OuterFrames {
         self.verified.1 = self.verified.1.min(len);
     }
 
+    /// Bytes that it takes, about.
+    pub(super) fn held_bytes(&self) -> usize {
+        let shared = self.shared.len() * SHARED * size_of::<u64>();
+        let frames = self.frames.capacity() * size_of::<Known>();
+        frames + shared + self.popped.held_bytes() + self.history.held_bytes()
+    }
+
+    /// The last drain in which the known frames were compared with the stack.
+    pub(super) fn looked(&self) -> u64 {
+        self.looked
+    }
+
+    /// Forgets the frames that the thread has left.
+    pub(super) fn give_up_popped(&mut self) {
+        self.popped = Popped::default();
+    }
+
+    /// Forgets all frames, in drain `now`; not what speaks against slots.
+    pub(super) fn give_up(&mut self, now: u64) {
+        self.give_up_popped();
+        self.drop_behind(0);
+        (self.frames, self.shared) = (Vec::new(), Vec::new());
+        self.history.give_up(now);
+    }
+
     /// Whether just the first `count` frames were found unchanged in drain
     /// `now`: later samples of it were taken before that, too.
     pub(super) fn is_verified(&self, count: usize, now: u64) -> bool {

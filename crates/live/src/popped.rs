@@ -80,6 +80,12 @@ impl Popped {
         }
     }
 
+    /// Bytes that they take, about.
+    pub(super) fn held_bytes(&self) -> usize {
+        let others = self.others.capacity() * (size_of::<u64>() + 1);
+        self.frames.capacity() * size_of::<Known>() + others
+    }
+
     /// The position of a frame that a walk has reached.
     pub(super) fn find(&self, sp: u64, key: u64) -> Option<usize> {
         let at = self.frames.partition_point(|frame| frame.sp < sp);

@@ -66,6 +66,18 @@ impl SlotHistory {
         self.slots.get_or_insert_default();
     }
 
+    /// Bytes that it takes, about.
+    pub(super) fn held_bytes(&self) -> usize {
+        let slots = self.slots.as_ref().map_or(0, FxHashMap::capacity);
+        slots * (size_of::<(u64, Held)>() + 1)
+    }
+
+    /// Forgets what slots held; all of them may have changed in drain `now`.
+    pub(super) fn give_up(&mut self, now: u64) {
+        *self = Self::default();
+        self.observe_any(u64::MAX, now);
+    }
+
     fn held(&self, slot: u64) -> Option<&Held> {
         self.slots.as_ref()?.get(&slot)
     }

@@ -13,9 +13,9 @@ use crate::known_frame::Known;
 use crate::links::{Link, Links};
 use crate::memory::{SparePieces, TargetMemory};
 use crate::outbox::{Trial, Verdict};
-use crate::outer::OuterFrames;
 use crate::stacks::{OpenFile, StackUnwinder};
 use crate::thread_sample::ThreadSample;
+use crate::threads::Threads;
 use crate::told;
 use crate::user_chain::{SharedFrames, UserChain};
 use crate::wanted::Wanted;
@@ -23,12 +23,8 @@ pub(super) use named::NamedRange;
 use named::{FrameAt, Names};
 use prof_profile::ChainEnd;
 use prof_unwind::Cursor;
-use rustc_hash::FxHashMap;
 use std::ops::Range;
 use walk::{Walk, straight_slots};
-
-/// Threads that are remembered.
-const MAX_THREADS: usize = 1 << 14;
 
 /// How a chain ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,7 +37,7 @@ pub(super) struct Decided {
 pub(super) struct Chains<F, M> {
     pub(super) stacks: StackUnwinder<F>,
     memory: M,
-    threads: FxHashMap<i32, OuterFrames>,
+    threads: Threads,
     links: Links,
     /// Number of the current drain; what is read now was not yet there in
     /// the samples of this one.
@@ -84,7 +80,7 @@ impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
         Self {
             stacks: StackUnwinder::new(open),
             memory,
-            threads: FxHashMap::default(),
+            threads: Threads::default(),
             links: Links::default(),
             drain: 1,
             last_beyond: 0,
@@ -118,7 +114,7 @@ impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
 
     /// A thread ended, or runs another program.
     pub(super) fn forget(&mut self, tid: i32) {
-        self.threads.remove(&tid);
+        self.threads.forget(tid);
         self.wanted.forget(tid);
     }
 
@@ -131,9 +127,6 @@ impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
 
     /// The user chain of a sample; `out` is overwritten.
     pub(super) fn chain(&mut self, sample: &ThreadSample<'_>, out: &mut UserChain) -> Decided {
-        if self.threads.len() >= MAX_THREADS {
-            self.threads.clear();
-        }
         let mut memory = named::Now {
             memory: &self.memory,
             pid: sample.state.pid,
@@ -176,7 +169,7 @@ impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
     /// Unwinds a sample into `found`, and takes down what lay beyond its
     /// copied pieces.
     fn walk(&mut self, sample: &ThreadSample<'_>, found: &mut Found) -> Decided {
-        let outer = self.threads.entry(sample.tid).or_default();
+        let outer = self.threads.of(sample.tid);
         let word = sample.state.registers.machine().word();
         outer.settle(&sample.copied(), word);
         // Under pressure what lies beyond the copy is not looked at.
@@ -203,6 +196,7 @@ impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
         self.part = walk.reach(&decided, &mut self.reached);
         self.scratch = walk.inner;
         self.scratch.clear();
+        self.threads.count(sample.tid, self.drain);
         decided
     }
 
@@ -248,7 +242,7 @@ impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
 
     /// How a chain stands that rests on memory which was read later.
     pub(super) fn judge(&self, trial: &Trial) -> Verdict {
-        let Some(outer) = self.threads.get(&trial.tid) else {
+        let Some(outer) = self.threads.get(trial.tid) else {
             // It has ended. What was sure before stays so.
             return match trial.unsure.as_slice() {
                 [] => Verdict::Sure,
