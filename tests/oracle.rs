@@ -19,7 +19,10 @@ pub(crate) fn excerpt(value: impl std::fmt::Debug) -> String {
     impl std::fmt::Write for Room {
         fn write_str(&mut self, text: &str) -> std::fmt::Result {
             let left = MOST_SHOWN.saturating_sub(self.0.len());
-            let end = text.floor_char_boundary(left);
+            let mut end = text.len().min(left);
+            while !text.is_char_boundary(end) {
+                end -= 1;
+            }
             self.0.push_str(&text[..end]);
             if end < text.len() {
                 return Err(std::fmt::Error);
