@@ -15,6 +15,7 @@
 //! are read while threads sleep (`sleepers.rs`).
 
 mod account;
+mod blocked;
 mod event;
 mod holders;
 mod pairing;
