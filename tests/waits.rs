@@ -387,6 +387,25 @@ fn recorded_by_nobody(
     Some((folder, file, truth))
 }
 
+/// Of 100 waits over 5 ms of a plain user's program so many have a stack.
+const LEAST_READ: usize = 95;
+
+/// Waits over 5 ms, and those of them with a stack; without those for a thread's
+/// first CPU, where it has none yet.
+fn long_and_read(waits: &[Shown]) -> (Vec<&Shown>, Vec<&Shown>) {
+    let mut seen = BTreeSet::new();
+    let is_later = |wait: &&Shown| !seen.insert(wait.tid);
+    let long = waits.iter().filter(is_later);
+    let long: Vec<&Shown> = long.filter(|wait| wait.ns > 5_000_000).collect();
+    let read = long.iter().filter(|wait| wait.stack.len() > 1);
+    (long.clone(), read.copied().collect())
+}
+
+fn shown_of(file: &Path) -> Vec<Shown> {
+    let ours = prof_command().args(FIELDS).arg(file).output();
+    shown(&String::from_utf8_lossy(&ours.expect("prof starts").stdout))
+}
+
 #[test]
 fn a_plain_user_gets_the_times_of_waits_and_stacks_of_long_ones() {
     const NAME: &str = "waits-plain";
@@ -396,8 +415,7 @@ fn a_plain_user_gets_the_times_of_waits_and_stacks_of_long_ones() {
     let Some((_folder, file, truth)) = recorded_by_nobody(NAME, &[], &["all"]) else {
         return;
     };
-    let ours = prof_command().args(FIELDS).arg(&file).output();
-    let waits = shown(&String::from_utf8_lossy(&ours.expect("prof starts").stdout));
+    let waits = shown_of(&file);
     for (tid, (elapsed, ran)) in &truth.lives {
         let of_thread = waits.iter().filter(|wait| wait.tid == *tid);
         let seen: u64 = of_thread.map(|wait| wait.ns).sum();
@@ -412,15 +430,19 @@ fn a_plain_user_gets_the_times_of_waits_and_stacks_of_long_ones() {
             "{tid}: {elapsed} {ran} {seen}"
         );
     }
-    // A busy machine may come too late for some.
-    let long: Vec<&Shown> = waits.iter().filter(|wait| wait.ns > 5_000_000).collect();
-    let read: Vec<&&Shown> = long.iter().filter(|wait| wait.stack.len() > 1).collect();
-    assert!(
-        read.len() * 10 >= long.len() * 8,
-        "{} of {}",
-        read.len(),
-        long.len()
-    );
+    let (long, read) = long_and_read(&waits);
+    let mut told = vec![(read.len(), long.len())];
+    // On a busy machine some were woken too soon and wait for a CPU.
+    while told
+        .iter()
+        .all(|(read, long)| read * 100 < long * LEAST_READ)
+    {
+        assert!(told.len() < 3, "{told:?}");
+        let again = recorded_by_nobody(NAME, &[], &["all"]).expect("as before");
+        let waits = shown_of(&again.1);
+        let (long, read) = long_and_read(&waits);
+        told.push((read.len(), long.len()));
+    }
     let rooted = read.iter().filter(|wait| wait.is_rooted()).count();
     assert!(
         rooted * 100 >= read.len() * 99,
@@ -472,8 +494,7 @@ fn a_plain_user_gets_whole_stacks_of_programs_with_frame_pointers() {
     let Some((_folder, file, _)) = recorded_by_nobody(NAME, &flags, &["all"]) else {
         return;
     };
-    let ours = prof_command().args(FIELDS).arg(&file).output();
-    let waits = shown(&String::from_utf8_lossy(&ours.expect("prof starts").stdout));
+    let waits = shown_of(&file);
     let read: Vec<&Shown> = waits.iter().filter(|wait| wait.stack.len() > 1).collect();
     let rooted = read.iter().filter(|wait| wait.is_rooted()).count();
     assert!(read.len() > 20, "{} of {}", read.len(), waits.len());
@@ -517,8 +538,7 @@ fn a_thread_that_sleeps_all_the_time_has_its_stack() {
     sleeper.kill().expect("it is ours");
     sleeper.wait().expect("it is ours");
     assert!(status.expect("prof starts").success());
-    let ours = prof_command().args(FIELDS).arg(&file).output();
-    let waits = shown(&String::from_utf8_lossy(&ours.expect("prof starts").stdout));
+    let waits = shown_of(&file);
     assert_eq!(waits.len(), 1, "{}", excerpt(&waits));
     assert!(waits[0].ns > 450_000_000, "{}", excerpt(&waits));
     assert!(

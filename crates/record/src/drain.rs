@@ -4,11 +4,11 @@ use crate::affinity::Mover;
 use crate::filter::Filter;
 use crate::open::{OpenEvent, OpenSet, RingSlot};
 use crate::options::Affinity;
-use crate::queue::Sender;
+use crate::queue::{Piece, Sender};
 use crate::stream::Reader;
 use crate::tree::Tree;
 use crate::trim::Trim;
-use crate::waits::Parts;
+use crate::waits::{Parts, Readings};
 use prof_sys::signal::Thread;
 use prof_sys::{Event, PollSet, Records, Waker};
 use std::io;
@@ -76,6 +76,8 @@ pub(crate) struct Shared {
     patience: AtomicU64,
     /// When what is recorded begins and ends.
     pub(crate) parts: Parts,
+    /// What was read of threads that sleep.
+    pub(crate) readings: Readings,
 }
 
 impl Shared {
@@ -98,6 +100,7 @@ impl Shared {
             queued: AtomicUsize::new(0),
             patience: AtomicU64::new(0),
             parts: Parts::default(),
+            readings: Readings::default(),
         };
         shared.be_patient(patience);
         Ok(shared)
@@ -356,8 +359,14 @@ impl<'a> Drainer<'a> {
 
     /// Takes what all rings hold, as one piece.
     fn drain_all(&mut self) {
+        let began = self.shared.parts.now().unwrap_or(0);
         if self.rings.iter().all(|slot| slot.ring.waiting() == 0) {
             self.is_filling = false;
+            // Nothing that was read waits for records that come later.
+            if self.shared.readings.earliest().is_some() {
+                let records = self.queue.buffer();
+                self.queue.send(Piece { records, began });
+            }
             return;
         }
         let is_filling = |slot: &RingSlot| slot.ring.waiting() >= slot.ring.size() / 4;
@@ -398,7 +407,7 @@ impl<'a> Drainer<'a> {
             return;
         }
         self.shared.queued(records.len());
-        self.queue.send(records);
+        self.queue.send(Piece { records, began });
     }
 
     /// Takes what overwritten rings got since the last time; their events go on
@@ -416,7 +425,7 @@ impl<'a> Drainer<'a> {
                 .rev()
                 .for_each(|record| records.extend_from_slice(record));
             self.shared.queued(records.len());
-            self.queue.send(records);
+            self.queue.send(Piece { records, began: 0 });
         }
         self.queue.end_newest();
     }

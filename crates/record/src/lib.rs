@@ -53,6 +53,7 @@ mod open;
 pub mod options;
 pub mod output;
 mod output_error;
+mod peeking;
 mod placing;
 mod plan;
 mod planned;

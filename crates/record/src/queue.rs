@@ -16,8 +16,17 @@ const SPARE_BYTES: usize = 12 << 20;
 /// What goes through the queue.
 #[derive(Debug)]
 enum Sent {
-    Piece(Vec<u8>),
+    Piece(Piece),
     EndOfNewest,
+}
+
+/// What one drain of all rings gave.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Piece {
+    pub(crate) records: Vec<u8>,
+    /// When the drain began, ns on the clock of the records: what the rings got
+    /// before is here or was sent before. 0 if that is not known.
+    pub(crate) began: u64,
 }
 
 #[derive(Debug)]
@@ -65,7 +74,7 @@ pub(crate) struct Sender(Arc<Inner>);
 
 impl Sender {
     /// Adds a piece.
-    pub(crate) fn send(&self, piece: Vec<u8>) {
+    pub(crate) fn send(&self, piece: Piece) {
         self.add(Sent::Piece(piece));
     }
 
@@ -104,7 +113,7 @@ pub(crate) struct Receiver(Arc<Inner>);
 /// What came within a time.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Next {
-    Piece(Vec<u8>),
+    Piece(Piece),
     /// Overwritten rings were read: what they held came before.
     EndOfNewest,
     /// Nothing.
@@ -138,22 +147,26 @@ impl Receiver {
 
 #[cfg(test)]
 mod tests {
-    use super::{Next, queue};
+    use super::{Next, Piece, queue};
     use std::time::Duration;
 
     #[test]
     fn pieces_come_in_order_until_the_sender_is_gone() {
         let (sender, receiver) = queue();
+        let piece = |byte| Piece {
+            records: vec![byte],
+            began: 0,
+        };
         assert_eq!(receiver.next(Duration::ZERO), Next::Nothing);
         let sending = std::thread::spawn(move || {
-            sender.send(vec![1]);
+            sender.send(piece(1));
             sender.end_newest();
-            sender.send(vec![2]);
+            sender.send(piece(2));
         });
         let long = Duration::from_secs(60);
-        assert_eq!(receiver.next(long), Next::Piece(vec![1]));
+        assert_eq!(receiver.next(long), Next::Piece(piece(1)));
         assert_eq!(receiver.next(long), Next::EndOfNewest);
-        assert_eq!(receiver.next(long), Next::Piece(vec![2]));
+        assert_eq!(receiver.next(long), Next::Piece(piece(2)));
         assert_eq!(receiver.next(long), Next::Ended);
         sending.join().expect("no panic");
     }

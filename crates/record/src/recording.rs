@@ -19,7 +19,7 @@ use crate::output::{Opened, Output};
 use crate::output_error::OutputError;
 use crate::placing::Placed;
 use crate::plan;
-use crate::queue::{Receiver, Sender, queue};
+use crate::queue::{Piece, Receiver, Sender, queue};
 use crate::rights::Rights;
 use crate::rounds::{Rounds, is_overwritten};
 use crate::series::Series;
@@ -33,7 +33,9 @@ use crate::tracing_data;
 use crate::tree::{Shares, Tree};
 use crate::trim::Trim;
 use crate::unwinding::{self, Unwinding};
-use crate::waits::{self, OfRecording, Parts, ReadAlso, Sleepers, Thinner, Waits, Whom};
+use crate::waits::{
+    self, OfRecording, Parts, ReadAlso, Sleepers, Thinner, Waits, Watch, Watcher, Whom,
+};
 use crate::witness::WitnessSamples;
 use crate::writing::{FLUSH_EVERY, Parting, Writing, Written};
 use prof_abi::{AttrFlags, event_kind};
@@ -188,6 +190,7 @@ impl<'a> Recording<'a> {
         let mut placed = self.begun.placed;
         let unwound = Unwound::of(options, (&set, self.rings.len()), &self.opened);
         let shared = shared(options, &unwound, self.begun.reader)?;
+        let cpus: Vec<u32> = self.rings.iter().filter_map(|slot| slot.cpu).collect();
         let views: Vec<RingView> = self.rings.iter().map(|slot| slot.ring.view()).collect();
         let (queue, pieces) = queue();
         let mut tree = tree(options, &set, launched.as_deref(), &self.opened[0]);
@@ -197,11 +200,20 @@ impl<'a> Recording<'a> {
             .trimming(unwound.trim)
             .keeping(tree, &set)
             .near_rings(options.affinity);
+        let sleepers = sleepers(options, &self.tasks, &self.opened);
+        let sleepers = sleepers.map(|it| it.reading_also(deep.map(read_asleep)));
+        // Where the kernel shows no stacks of who sleeps, a thread reads them.
+        let (all, some) = match sleepers {
+            Some(sleepers) if sleepers.whom() == Whom::All => (Some(sleepers), None),
+            some => (None, some),
+        };
+        let watch = |it| Watch::new(it, &views, (&shared.parts, &shared.readings));
+        let watch = all.map(|it| watch(it).watchers(&cpus));
         let workers = Workers {
             options,
             stop: &shared.stop,
             writing: writing(
-                (self.begun.taker, unwound.unwinding, deep),
+                (self.begun.taker, unwound.unwinding, some),
                 (options, self.tasks, &set),
                 (&self.opened, &self.written),
                 &shared,
@@ -209,6 +221,7 @@ impl<'a> Recording<'a> {
             pieces,
             drainer: by_time(drainer, deep, (&views, &shared)),
             readers: deep.map_or_else(Vec::new, |deep| deep.readers(&views, &set.events, &shared)),
+            watchers: watch.unwrap_or_default(),
         };
         let (ended_by, written) = thread::scope(|scope| {
             let working = workers.start(scope)?;
@@ -254,7 +267,7 @@ fn by_time<'a>(
 /// What the writing thread begins with: who takes the records, and what is done
 /// to them before.
 fn writing<'a>(
-    (taker, unwinding, deep): (Taker<'a>, Option<Unwinding>, Option<&'a DeepStacks<'a>>),
+    (taker, unwinding, sleepers): (Taker<'a>, Option<Unwinding>, Option<Sleepers>),
     (options, tasks, set): (&'a Options, Vec<Option<u32>>, &'a OpenSet),
     (opened, written): (&[EventDescription], &[EventDescription]),
     shared: &'a Shared,
@@ -264,8 +277,7 @@ fn writing<'a>(
         parting: Parting::new(options.parting(), is_overwritten(opened)),
         unwinding,
         waits: waits(options, (&tasks, set), shared, (opened, written)),
-        sleepers: sleepers(options, &tasks, opened)
-            .map(|it| it.reading_also(deep.map(read_asleep))),
+        sleepers,
         counter: Counter::new(&opened[0].attr),
         rounds: rounds(opened),
         max_size: options.max_size,
@@ -304,7 +316,7 @@ fn hand_over(early: Vec<Vec<u8>>, mut tree: Option<&mut Tree>, shared: &Shared, 
             None => records,
         };
         shared.queued(records.len());
-        queue.send(records);
+        queue.send(Piece { records, began: 0 });
     }
 }
 
@@ -390,6 +402,8 @@ struct Workers<'a> {
     pieces: Receiver,
     drainer: Drainer<'a>,
     readers: Vec<snapshots::Reader<'a>>,
+    /// Read threads that sleep.
+    watchers: Vec<Watcher<'a>>,
 }
 
 /// Threads that run.
@@ -422,6 +436,13 @@ impl<'a> Workers<'a> {
             let _ = thread("read").spawn_scoped(scope, move || {
                 hurry(options);
                 reader.run(stop);
+            });
+        }
+        for watcher in self.watchers {
+            // Without them waits have no stacks, and the summary says so.
+            let _ = thread("watch").spawn_scoped(scope, move || {
+                hurry(options);
+                watcher.run(stop);
             });
         }
         Ok(Working { writes, drains })

@@ -30,6 +30,7 @@ pub(crate) use self::waiting::WaitReader;
 use crate::allowance::Allowance;
 use crate::drain::Shared;
 use crate::open::{Descriptor, OpenEvent, Witness};
+use crate::peeking::each_record;
 use crate::waits;
 use crate::witness::WitnessSamples;
 use prof_abi::{ByteOrder, RecordType};
@@ -629,36 +630,6 @@ impl Reader<'_> {
 const RESULT: u32 = 0;
 /// perf's number of the register.
 const STACK_POINTER: u32 = if cfg!(target_arch = "aarch64") { 31 } else { 7 };
-
-/// Hands position, size and the first bytes of each record of a ring from `at` on
-/// to `each`, and goes on behind them. False if not all could be seen: the draining
-/// thread was faster.
-fn each_record(
-    ring: &RingView,
-    at: &mut u64,
-    scratch: &mut Vec<u8>,
-    each: &mut impl FnMut(u64, usize, &[u8]),
-) -> bool {
-    /// Enough for the fields in front and for a whole switch record.
-    const FRONT: u64 = 64;
-    let head = ring.head();
-    if !ring.remembers(*at) {
-        *at = head;
-        return false;
-    }
-    while *at < head {
-        let length = (head - *at).min(FRONT) as usize;
-        let is_there = ring.peek(*at, length, scratch);
-        let size = ByteOrder::NATIVE.u16(scratch, 6).unwrap_or(0);
-        if !is_there || size < 8 {
-            *at = head;
-            return false;
-        }
-        each(*at, usize::from(size), scratch);
-        *at += u64::from(size);
-    }
-    true
-}
 
 /// Where the piece of the stack ends that was copied with a sample; `None` unless
 /// it is still there, and `is_as_then` of the sample's registers. `now` is room.

@@ -7,7 +7,7 @@ use crate::foreign::KeptFiles;
 use crate::framing::Framing;
 use crate::options::Switching;
 use crate::output_error::OutputError;
-use crate::queue::{Next, Receiver};
+use crate::queue::{Next, Piece, Receiver};
 use crate::rounds::Rounds;
 use crate::summary::size;
 use crate::switching::{Step, Switcher};
@@ -38,6 +38,10 @@ const MOST_SPARE: usize = 4 << 20;
 /// Drains without records after which no chain is on trial.
 const MOST_PRESSES: u32 = 32;
 
+/// How long records may wait in their rings where stacks are read of threads that
+/// sleep: the functions of runtimes are read when these are unwound.
+const PATIENCE_FOR_READINGS: Duration = Duration::from_millis(2);
+
 /// What came of writing.
 #[derive(Debug)]
 pub(crate) struct Written {
@@ -62,7 +66,7 @@ pub(crate) struct Writing<'a> {
     /// Where there are several files: when the next begins.
     pub(crate) parting: Parting,
     pub(crate) unwinding: Option<Unwinding>,
-    /// Reads stacks of threads that sleep.
+    /// Reads stacks of threads that sleep, where no other thread does.
     pub(crate) sleepers: Option<Sleepers>,
     /// Makes waits of what comes out of it.
     pub(crate) waits: Option<Waits<'a>>,
@@ -194,7 +198,7 @@ impl Writing<'_> {
                     if result.is_ok() && !is_full {
                         result = self.write_piece(&piece);
                     }
-                    self.give_back(piece, pieces);
+                    self.give_back(piece.records, pieces);
                     Came::Records
                 }
                 Next::EndOfNewest => Came::EndOfNewest,
@@ -221,6 +225,12 @@ impl Writing<'_> {
             }
         }
         let shared = self.shared;
+        shared.readings.wait_for_last();
+        let last = self.take_readings(u64::MAX);
+        result = result.and_then(|()| match last.is_empty() {
+            true => Ok(()),
+            false => self.write_records(&last),
+        });
         let written = self.end(result);
         shared.tell_main(&shared.written);
         written
@@ -243,7 +253,8 @@ impl Writing<'_> {
 
     /// Writes what one drain of all rings gave, and a mark where readers can
     /// rely on it.
-    fn write_piece(&mut self, records: &[u8]) -> Result<(), OutputError> {
+    fn write_piece(&mut self, piece: &Piece) -> Result<(), OutputError> {
+        let records = piece.records.as_slice();
         let framing = &mut self.framing;
         self.counter
             .count(records, &mut |record| framing.mapping(record));
@@ -257,13 +268,27 @@ impl Writing<'_> {
             sleepers.thins(is_thinned);
             sleepers.note(records);
         }
-        self.write_records(records)?;
+        let asleep = self.take_readings(piece.began);
+        match asleep.is_empty() {
+            true => self.write_records(records)?,
+            false => self.write_records(&[records, &asleep].concat())?,
+        }
         if !self.rounds.may_mark(self.earliest_held()) {
             return Ok(());
         }
         let mut mark = Vec::new();
         finished_round(&mut mark);
         self.taker.consumer().records(&mark)
+    }
+
+    /// What was read of threads that sleep until a time, ns: what else happened until
+    /// then was drained.
+    fn take_readings(&mut self, until: u64) -> Vec<u8> {
+        let (records, held) = self.shared.readings.take(until);
+        if let Some(waits) = &mut self.waits {
+            held.iter().for_each(|held| waits.held(held));
+        }
+        records
     }
 
     /// Writes what can be read of threads that sleep.
@@ -296,11 +321,17 @@ impl Writing<'_> {
             None => write(piece),
         };
         let mut horizon = self.rounds.horizon();
+        if let Some(earliest) = self.shared.readings.earliest() {
+            horizon = horizon.min(earliest.saturating_sub(1));
+        }
         match &mut self.unwinding {
             Some(unwinding) => {
                 unwinding.round(records, self.shared.is_pressed(), &mut pass);
                 let usual = unwinding.patience();
-                let sooner = sleepers.and_then(Sleepers::patience);
+                let sooner = match self.shared.readings.is_open() {
+                    true => Some(PATIENCE_FOR_READINGS),
+                    false => sleepers.and_then(Sleepers::patience),
+                };
                 self.shared
                     .be_patient(sooner.map_or(usual, |sooner| usual.min(sooner)));
                 let held = unwinding.earliest_held().unwrap_or(u64::MAX);

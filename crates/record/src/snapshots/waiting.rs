@@ -2,9 +2,10 @@
 
 use super::leavers::Leavers;
 use super::left::Found;
-use super::{DeepStacks, copied_until, each_record, read_pieces};
+use super::{DeepStacks, copied_until, read_pieces};
 use crate::allowance::Allowance;
 use crate::drain::Shared;
+use crate::peeking::each_record;
 use prof_live::MemorySnapshot;
 use prof_perfdata::Record;
 use prof_sys::{RingView, clock};

@@ -12,16 +12,19 @@
 //!
 //! Where the kernel shows a user no switch with its stack, the records still
 //! tell when: the event is then opened as one that counts nothing, and stacks
-//! are read while threads sleep (`sleepers.rs`).
+//! are read while threads sleep (`sleepers.rs`), by threads that do nothing else
+//! (`watch.rs`).
 
 mod account;
 mod blocked;
 mod event;
 mod holders;
 mod pairing;
+mod readings;
 mod sleepers;
 mod thinning;
 mod wakers;
+mod watch;
 
 use crate::options::{Options, WaitOptions};
 use crate::rounds;
@@ -42,11 +45,13 @@ use std::sync::{Mutex, PoisonError};
 pub use account::WaitAccount;
 pub(crate) use event::{dropped_kernel, has_stacks, is_of_waits, planned, wants_thinned, written};
 use holders::Held;
+pub(crate) use readings::Readings;
 pub(crate) use sleepers::{FIRST_ARGUMENT, ReadAlso, Sleepers, Whom};
 pub(crate) use thinning::Thinner;
 use thinning::{Batch, Follows, period};
 pub use wakers::WAKING;
 use wakers::Wakers;
+pub(crate) use watch::{Watch, Watcher};
 
 /// When what is recorded begins and ends: by time, ns, and whether it begins.
 #[derive(Debug, Default)]
@@ -71,7 +76,7 @@ impl Parts {
     /// Notes what happens now: to be called before events are enabled, or after
     /// they were disabled.
     pub(crate) fn note(&self, begins: bool) {
-        if let Some(time) = self.clock.and_then(|id| clock::now(id).ok()) {
+        if let Some(time) = self.now() {
             let mut parts = self.list.lock().unwrap_or_else(PoisonError::into_inner);
             parts.push((time, begins));
             // ORDERING: Release, partner is the Acquire in `has_begun`.
@@ -84,6 +89,11 @@ impl Parts {
         // ORDERING: Acquire, partner is the Release in `note`: clocks that are
         // read from here on are not before the part's begin.
         self.has_begun.load(Ordering::Acquire)
+    }
+
+    /// The time on the clock of records, ns, where waits are recorded.
+    pub(crate) fn now(&self) -> Option<u64> {
+        self.clock.and_then(|id| clock::now(id).ok())
     }
 
     fn take(&self) -> Vec<(u64, bool)> {

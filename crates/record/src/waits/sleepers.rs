@@ -34,20 +34,23 @@ use std::collections::VecDeque;
 use std::fs;
 use std::time::Duration;
 
-/// A thread that sleeps is read when it has slept for so long, ns: shorter
-/// waits are many, and each reading takes some 20 µs.
+/// A thread that sleeps is read when it has slept for so long, ns, where shorter
+/// waits are many: each reading takes some 20 µs.
 const SOON: u64 = 1_000_000;
+/// It is read as soon as it is seen where no more than so many are read in so long,
+/// ns: on a busy machine even who was woken at once may get a CPU after many
+/// milliseconds, but its stack can be read only before.
+const FEW: u32 = 64;
+const FEW_WITHIN: u64 = 64_000_000;
 /// The same where it is only for long waits whose leaving was not chosen to be
 /// sampled.
 const LATER: u64 = 8_000_000;
 /// How often is then to be looked for them.
 const LOOK_LATER_EVERY: Duration = Duration::from_millis(4);
 /// How often is to be looked for threads that have slept that long.
-const LOOK_EVERY: Duration = Duration::from_millis(1);
-/// How long records may wait in their rings where all stacks are to be read, and
-/// where it is only who holds what is waited for, while such waits are seen, or
-/// long waits.
-const PATIENCE: Duration = Duration::from_millis(2);
+pub(super) const LOOK_EVERY: Duration = Duration::from_millis(1);
+/// How long records may wait in their rings while threads are seen to wait for a
+/// mutex, or long waits.
 const PATIENCE_FOR_LONG: Duration = Duration::from_millis(8);
 const PATIENCE_FOR_HOLDERS: Duration = Duration::from_millis(4);
 /// For so long, ns, after a held mutex was seen records are read early: waits of
@@ -100,6 +103,7 @@ pub(crate) struct Sleepers {
     mutex_seen: Option<u64>,
     switch_seen: u64,
     stack: Vec<u8>,
+    rate: Rate,
     /// Reads what else is of use of a thread that sleeps.
     read_also: Option<ReadAlso>,
 }
@@ -164,8 +168,14 @@ impl Sleepers {
             mutex_seen: None,
             switch_seen: 0,
             stack: vec![0; MOST_STACK],
+            rate: Rate::default(),
             read_also: None,
         })
+    }
+
+    /// Whose stacks it reads.
+    pub(crate) fn whom(&self) -> Whom {
+        self.whom
     }
 
     /// Reads more of each thread whose stack is read.
@@ -176,24 +186,19 @@ impl Sleepers {
 
     /// How long until threads that sleep are to be looked for; `None` if none are.
     pub(crate) fn look_in(&self) -> Option<Duration> {
-        match self.whom == Whom::All || !self.due.is_empty() {
-            true => Some(LOOK_EVERY),
-            false => (!self.due_later.is_empty()).then_some(LOOK_LATER_EVERY),
+        match self.due.is_empty() {
+            false => Some(LOOK_EVERY),
+            true => (!self.due_later.is_empty()).then_some(LOOK_LATER_EVERY),
         }
     }
 
     /// How long records may wait in their rings; `None` if it is all the same.
     pub(crate) fn patience(&self) -> Option<Duration> {
-        match self.whom {
-            Whom::All => Some(PATIENCE),
-            Whom::AtStart => {
-                let seen = self.mutex_seen;
-                let is_soon = |seen: u64| self.switch_seen < seen.saturating_add(MUTEX_LASTS);
-                match seen.is_some_and(is_soon) {
-                    true => Some(PATIENCE_FOR_HOLDERS),
-                    false => self.is_thinned.then_some(PATIENCE_FOR_LONG),
-                }
-            }
+        let seen = self.mutex_seen;
+        let is_soon = |seen: u64| self.switch_seen < seen.saturating_add(MUTEX_LASTS);
+        match seen.is_some_and(is_soon) {
+            true => Some(PATIENCE_FOR_HOLDERS),
+            false => self.is_thinned.then_some(PATIENCE_FOR_LONG),
         }
     }
 
@@ -207,11 +212,17 @@ impl Sleepers {
     pub(crate) fn note(&mut self, records: &[u8]) {
         rounds::each(records, |kind, record| match kind {
             RecordType::SAMPLE if self.whom == Whom::AtStart => _ = self.note_sample(record),
-            RecordType::SWITCH | RecordType::SWITCH_CPU_WIDE | RecordType::EXIT => {
-                self.note_switch(kind, record);
-            }
-            _ => {}
+            _ => self.note_task(kind, record),
         });
+    }
+
+    /// Takes down who sleeps and who does not any more, by a record of a switch or
+    /// the end of a thread; others tell nothing.
+    pub(super) fn note_task(&mut self, kind: RecordType, record: &[u8]) {
+        use RecordType as Type;
+        if matches!(kind, Type::SWITCH | Type::SWITCH_CPU_WIDE | Type::EXIT) {
+            self.note_switch(kind, record);
+        }
     }
 
     /// Takes down whether a thread leaves its CPU as if to wait for a mutex. The
@@ -277,8 +288,12 @@ impl Sleepers {
         let Ok(now) = clock::now(self.clock) else {
             return;
         };
+        let soon = match self.whom == Whom::All && self.rate.is_low(now) {
+            true => 0,
+            false => SOON,
+        };
         let mut due = std::mem::take(&mut self.due);
-        self.read_due(&mut due, now.saturating_sub(SOON), (out, held));
+        self.read_due(&mut due, now.saturating_sub(soon), (out, held));
         self.due = due;
         let mut due = std::mem::take(&mut self.due_later);
         self.read_due(&mut due, now.saturating_sub(LATER), (out, held));
@@ -302,6 +317,7 @@ impl Sleepers {
             due.pop_front();
             if let Some(slept) = slept {
                 left -= 1;
+                self.rate.count += 1;
                 self.read_one(tid, slept, (out, held));
             }
         }
@@ -379,6 +395,30 @@ impl Sleepers {
             _ => 0,
         })
         .collect()
+    }
+}
+
+/// How many are read.
+#[derive(Debug, Default)]
+struct Rate {
+    /// When this began to be counted, ns.
+    began: u64,
+    count: u32,
+    was_high: bool,
+}
+
+impl Rate {
+    /// Whether few are read: in the time before this one, and so far in this.
+    fn is_low(&mut self, now: u64) -> bool {
+        let is_high = self.count > FEW;
+        if now.saturating_sub(self.began) >= FEW_WITHIN {
+            *self = Self {
+                began: now,
+                count: 0,
+                was_high: is_high,
+            };
+        }
+        !(is_high || self.was_high)
     }
 }
 
