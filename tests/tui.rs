@@ -4,6 +4,7 @@
 pub(crate) mod terminal;
 mod two;
 mod views;
+mod waits;
 
 use crate::oracle::{have, prof_command};
 use crate::patience::{PATIENCE, wait_until};

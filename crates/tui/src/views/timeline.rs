@@ -54,8 +54,11 @@ impl RowsOf {
 /// The tab.
 #[derive(Debug)]
 pub(crate) struct Timeline {
-    /// `None` until there is a profile: lanes, if it has any.
+    /// `None` until there is a profile: those that were chosen, or else lanes, if it
+    /// has any.
     rows: Option<RowsOf>,
+    /// What was chosen by a key.
+    chosen: Option<RowsOf>,
     heat: Option<Heat>,
     lanes: Option<Box<LaneMap>>,
     /// Place of the cursor's lane.
@@ -83,6 +86,7 @@ impl Default for Timeline {
     fn default() -> Self {
         Self {
             rows: None,
+            chosen: None,
             heat: None,
             lanes: None,
             lane: 0,
@@ -108,17 +112,16 @@ impl Tab for Timeline {
 
     fn renew(&mut self, shared: &mut Shared, _fresh: &mut Fresh<'_>) {
         (self.heat, self.lanes) = (None, None);
-        if self.rows == Some(RowsOf::Lanes) && !has_lanes(shared) {
-            self.rows = None;
+        let rows = self.rows_of(shared);
+        if self.rows.is_some() && self.rows != rows {
+            (self.top, self.lane) = (0, 0);
         }
+        self.rows = rows;
     }
 
     fn shown(&mut self, shared: &mut Shared) {
-        if self.rows.is_none() && shared.profile.is_some() {
-            self.rows = Some(match has_lanes(shared) {
-                true => RowsOf::Lanes,
-                false => RowsOf::Heat(HeatRows::Cpu),
-            });
+        if self.rows.is_none() {
+            self.rows = self.rows_of(shared);
         }
         let columns = columns(shared);
         let slices = columns.max(1) * self.zoom;
@@ -233,6 +236,7 @@ impl Tab for Timeline {
             Action::ZoomOut => self.zoom = (self.zoom / 2).max(1),
             Action::NextOrder => {
                 self.rows = self.rows.map(|rows| rows.next(has_lanes(shared)));
+                self.chosen = self.rows;
                 (self.heat, self.lanes) = (None, None);
                 (self.top, self.lane, self.mark) = (0, 0, None);
             }
@@ -445,6 +449,19 @@ impl Timeline {
         })
         .copied()
         .sum()
+    }
+
+    /// What the rows are: as chosen, where that is possible. Another clock may have no
+    /// lanes, and they come back with the one before.
+    fn rows_of(&self, shared: &Shared) -> Option<RowsOf> {
+        let has_lanes = has_lanes(shared);
+        let possible = |rows: &RowsOf| *rows != RowsOf::Lanes || has_lanes;
+        let usual = match has_lanes {
+            true => RowsOf::Lanes,
+            false => RowsOf::Heat(HeatRows::Cpu),
+        };
+        let chosen = self.chosen.filter(possible).unwrap_or(usual);
+        shared.profile.is_some().then_some(chosen)
     }
 
     /// Keeps the cursor on the screen.
