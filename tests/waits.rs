@@ -483,6 +483,31 @@ fn a_plain_user_gets_the_times_of_waits_and_stacks_of_long_ones() {
 }
 
 #[test]
+fn a_plain_user_is_told_why_preempted_threads_have_no_stack() {
+    const NAME: &str = "waits-plain-preempted";
+    if !may_record_all(NAME) || !have(NAME, "setpriv") {
+        return;
+    }
+    let threads = std::thread::available_parallelism().map_or(4, |cpus| 3 * cpus.get());
+    let arguments = ["pool", &threads.to_string(), "40"];
+    let Some((_folder, file, _)) = recorded_by_nobody(NAME, &[], &arguments) else {
+        return;
+    };
+    let report = ["report", "-f", "--stdio", "-i"];
+    let output = prof_command().args(report).arg(&file).output();
+    let text = String::from_utf8_lossy(&output.expect("prof starts").stdout).into_owned();
+    let line = text
+        .lines()
+        .find(|line| line.contains("a wait has no stack"));
+    let line = line.unwrap_or_default();
+    assert!(
+        line.contains("% of threads that were preempted: ") && line.contains("--off-cpu=only"),
+        "{}",
+        excerpt(&text)
+    );
+}
+
+#[test]
 fn a_plain_user_gets_whole_stacks_of_programs_with_frame_pointers() {
     const NAME: &str = "waits-plain-fp";
     if !may_record_all(NAME) || !have(NAME, "setpriv") {

@@ -186,11 +186,19 @@ pub(crate) fn notes(profile: &Profile) -> impl Iterator<Item = DroppedCount> + u
     notes.into_iter().flatten().flatten()
 }
 
+/// Of threads that were preempted, in a recording with samples of CPU time, which
+/// stand for them, and in one without.
+const PREEMPTED: [&str; 2] = [
+    "of threads that were preempted before a sample of theirs",
+    "of threads that were preempted: samples of CPU time would stand for these, and --off-cpu \
+     takes them, not --off-cpu=only",
+];
+
 /// How many waits have no stack, with their share of the time waited, and how much
 /// of that is of threads that cannot have one.
 fn without_stack(profile: &Profile) -> Option<DroppedCount> {
     let (mut count, mut ns, mut all) = (0_u64, 0_u64, 0_u64);
-    let (mut started, mut in_kernel) = (0_u64, 0_u64);
+    let (mut started, mut in_kernel, mut preempted) = (0_u64, 0_u64, 0_u64);
     for sample in profile.samples.iter() {
         let Some(wait) = sample.wait.and_then(|id| profile.samples.wait(id)) else {
             continue;
@@ -204,6 +212,7 @@ fn without_stack(profile: &Profile) -> Option<DroppedCount> {
             ns = ns.saturating_add(sample.period);
             let of = match (wait.state, wait.kind) {
                 (WaitState::Started, _) => &mut started,
+                (WaitState::Preempted, _) => &mut preempted,
                 (_, WaitKind::KernelThread) => &mut in_kernel,
                 _ => continue,
             };
@@ -212,7 +221,9 @@ fn without_stack(profile: &Profile) -> Option<DroppedCount> {
     }
     let share = |ns: u64| 100.0 * ns as f64 / all.max(1) as f64;
     let mut what = format!("a wait has no stack ({:.1} % of the time waited", share(ns));
+    let has_others = profile.events.iter().any(|event| !event.is_off_cpu);
     let of = [
+        (preempted, PREEMPTED[usize::from(!has_others)]),
         (started, "of threads that had not run yet"),
         (in_kernel, "of kernel threads"),
     ];

@@ -15,6 +15,9 @@ pub struct WaitAccount {
     pub unknown_ns: u64,
     /// The time of those written that have no stack, ns.
     pub without_stack_ns: u64,
+    /// That of threads that were preempted, where no samples are taken that would
+    /// stand for them, ns.
+    pub preempted_ns: u64,
     /// The time of those written during which records were lost, ns.
     pub unsure_ns: u64,
     /// Waits shorter than asked for, which were left out.
@@ -45,6 +48,13 @@ impl WaitAccount {
         }
         let share = 100.0 * self.without_stack_ns as f64 / all.max(1) as f64;
         line.push_str(&format!("; {share:.1} % of it without a stack"));
+        let share = 100.0 * self.preempted_ns as f64 / all.max(1) as f64;
+        if share >= 0.05 {
+            line.push_str(&format!(
+                " ({share:.1} % of threads that were preempted, for which --off-cpu has samples of \
+                 CPU time and --off-cpu=only has none)"
+            ));
+        }
         if self.not_chosen > 0 {
             let all = self.chosen + self.not_chosen;
             let times = all as f64 / self.chosen.max(1) as f64;
@@ -104,6 +114,15 @@ mod tests {
         assert_eq!(
             account.line(),
             "1 wait: 1.50 s blocked, 25.0 ms waiting for a CPU; 1.0 % of it without a stack"
+        );
+        let account = WaitAccount {
+            preempted_ns: 12_200_000,
+            ..account
+        };
+        let line = account.line();
+        assert!(
+            line.contains("; 1.0 % of it without a stack (0.8 % of threads that were preempted"),
+            "{line}"
         );
         let account = WaitAccount {
             written: 20,

@@ -117,6 +117,8 @@ pub(crate) struct Waits<'a> {
     keeps_switches: bool,
     /// Samples of other events may stand for leavings.
     keeps_nearest: bool,
+    /// They would, but there are none.
+    has_no_nearest: bool,
     pairing: Pairing,
     /// Where the kernel chooses which samples it takes.
     thinner: Option<Thinner>,
@@ -181,6 +183,7 @@ impl<'a> Waits<'a> {
             wakers: Wakers::among(written),
             keeps_switches: of.keeps_switches,
             keeps_nearest: !of.has_stacks,
+            has_no_nearest: !of.has_stacks && written.len() == 1,
             pairing: Pairing::new(of.whole_cpus),
             thinner: of.thinner,
             batch: Batch::default(),
@@ -647,6 +650,9 @@ impl<'a> Waits<'a> {
         *sum = sum.saturating_add(length);
         if !has_stack {
             account.without_stack_ns = account.without_stack_ns.saturating_add(length);
+            if self.has_no_nearest && wait.state == WaitState::Preempted {
+                account.preempted_ns = account.preempted_ns.saturating_add(length);
+            }
         }
         if wait.is_unsure {
             account.unsure_ns = account.unsure_ns.saturating_add(length);
