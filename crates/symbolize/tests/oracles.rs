@@ -295,29 +295,6 @@ fn debug_information_that_stands_apart_says_what_it_says_within() {
 }
 
 #[test]
-fn lines_and_inlined_frames_are_those_of_llvm_symbolizer() {
-    let test = "lines_and_inlined_frames_are_those_of_llvm_symbolizer";
-    if !has(test, "llvm-symbolizer") {
-        return;
-    }
-    let built = Built::new();
-    for options in [
-        &["-gdwarf-4"][..],
-        &["-gdwarf-5"],
-        &["-gdwarf-5", "-gz=zlib"],
-        &["-gdwarf-5", "-no-pie"],
-        &["-gdwarf-5", "-O3", "-ffunction-sections"],
-    ] {
-        let path = built.program("program", options);
-        let file = open(&path).expect("opened");
-        let addresses = addresses_of_program(&file);
-        assert!(addresses.len() > 50);
-        let theirs = llvm_symbolizer(&path, &addresses);
-        assert_eq!(places(&file, &addresses), theirs, "{options:?}");
-    }
-}
-
-#[test]
 fn inlined_functions_without_lines_are_those_with_lines() {
     let built = Built::new();
     let path = built.program("program", &["-gdwarf-5"]);

@@ -67,7 +67,9 @@ fn name_here(session: &Session<'_>, offset: usize) -> FunctionName {
     let elsewhere = found.follow(session, offset).unwrap_or(None);
     let mut name = found.finish(session.info.demangle);
     if let (None, Some(entry)) = (&name.name, elsewhere) {
-        name.name = name_of(session, entry).name;
+        let other = name_of(session, entry);
+        name.name = other.name;
+        name.defined_at = name.defined_at.or(other.defined_at);
     }
     let mut names = session
         .info

@@ -69,12 +69,13 @@ impl<'a> Session<'a> {
         if let Some(skeleton) = &self.skeleton {
             unit.copy_relocated_attributes(skeleton);
             unit.comp_dir = unit.comp_dir.or(skeleton.comp_dir);
-            // Before version 5 nothing points to the one table of files.
+            // Of gcc's split files of version 4 nothing points to their one table
+            // of files; clang's and rustc's have none, and mean the skeleton's.
             if unit.line_program.is_none() {
                 let (start, size) = (gimli::DebugLineOffset(0), unit.header.address_size());
                 let (directory, name) = (unit.comp_dir, unit.name);
                 let program = self.dwarf.debug_line.program(start, size, directory, name);
-                unit.line_program = program.ok();
+                unit.line_program = program.ok().or_else(|| skeleton.line_program.clone());
             }
         }
         let unit = Rc::new(unit);

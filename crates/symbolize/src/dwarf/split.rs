@@ -142,14 +142,18 @@ impl DebugInfo {
         &'a self,
         parent: &gimli::Dwarf<Slice<'a>>,
     ) -> Result<gimli::Dwarf<Slice<'a>>, Fault> {
-        match self.split_of {
-            Some(SplitOf::Package(id)) => self.sections.of_package(id, parent)?.ok_or(Fault),
+        let mut dwarf = match self.split_of {
+            Some(SplitOf::Package(id)) => self.sections.of_package(id, parent)?.ok_or(Fault)?,
             _ => {
                 let mut dwarf = self.sections.dwarf(None);
                 dwarf.make_dwo(parent);
-                Ok(dwarf)
+                dwarf
             }
-        }
+        };
+        // Split files have no such section: the skeleton's table of files names
+        // its strings there.
+        dwarf.debug_line_str = parent.debug_line_str;
+        Ok(dwarf)
     }
 }
 
