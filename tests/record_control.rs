@@ -249,6 +249,47 @@ fn a_control_that_is_not_there_is_refused() {
     }
 }
 
+/// The lines that say whether events were switched on, in their order.
+fn switches_of(stderr: &str) -> Vec<bool> {
+    let words = stderr.lines().filter_map(|line| {
+        let line = line.strip_prefix("prof: ").unwrap_or(line);
+        let is_on = line == "Events enabled";
+        (is_on || line == "Events disabled").then_some(is_on)
+    });
+    words.collect()
+}
+
+#[test]
+fn a_delayed_start_says_what_perf_says() {
+    let test = "a_delayed_start_says_what_perf_says";
+    let folder = folder("delayed");
+    let file = folder.join("perf.data");
+    let file = file.to_str().expect("a path of ours");
+    let record = ["record", "-e", "cpu-clock:u", "-o", file];
+    let stat = ["stat", "-e", "page-faults:u"];
+    let cases = [
+        (&record[..], "20", &[false, true][..]),
+        (&record, "-1", &[false]),
+        (&record, "5-15", &[false, true, false]),
+        (&stat, "20", &[false, true]),
+        (&stat, "-1", &[false]),
+    ];
+    for (command, delay, said) in cases {
+        let args = [command, &["-D", delay, "sleep", "0.3"]].concat();
+        let ours = crate::oracle::prof(&args);
+        assert_eq!(ours.code, 0, "{args:?}: {}", ours.stderr);
+        assert_eq!(switches_of(&ours.stderr), said, "{args:?}: {}", ours.stderr);
+        let is_unheard = ours.stderr.contains("--control, and its command enable");
+        assert_eq!(is_unheard, delay == "-1", "{args:?}: {}", ours.stderr);
+        if have(test, "perf") {
+            let theirs = perf(&args);
+            assert_eq!(switches_of(&theirs.stderr), said, "{}", theirs.stderr);
+        }
+    }
+    let quiet = ["record", "-q", "-D", "5", "-o", file, "sleep", "0.1"];
+    assert_eq!(crate::oracle::prof(&quiet).stderr, "");
+}
+
 #[test]
 fn windows_switch_events_on_and_off_in_turn() {
     let test = "windows_switch_events_on_and_off_in_turn";
@@ -264,11 +305,14 @@ fn windows_switch_events_on_and_off_in_turn() {
         .arg(prof_command().get_program())
         .args(["record", "-D", "10-20,30-40", "-e", "cpu-clock:u", "-o"])
         .arg(&file)
-        .args(["sleep", "1"])
+        .args(["sleep", "60"])
         .output();
     let ended = Finished::from(traced.expect("strace starts"));
+    // As with perf the last window ends the recording, and the command with it.
     assert_eq!(ended.code, 0, "{}", ended.stderr);
-    assert!(ended.stderr.contains("Events disabled"), "{}", ended.stderr);
+    let said = switches_of(&ended.stderr);
+    const OFF_AND_ON: [bool; 5] = [false, true, false, true, false];
+    assert_eq!(said, OFF_AND_ON, "{}", ended.stderr);
     let calls = std::fs::read_to_string(calls).expect("written");
     let switches = calls.lines().filter_map(|call| {
         let is_on = call.contains("PERF_EVENT_IOC_ENABLE");

@@ -116,7 +116,8 @@ pub(crate) struct Args {
     kernel_callchains: bool,
     /// Begin so many ms after the start.
     ///
-    /// Or record from when until when only (10-20,30-40); or, with -1, when --control says so.
+    /// Or record from when until when only (10-20,30-40): the last end is that of the recording, and
+    /// a command that we launched gets SIGTERM. Or, with -1, when --control says so.
     #[arg(short = 'D', long, value_name = "MS|RANGES", allow_hyphen_values = true, value_parser = values::start)]
     delay: Option<Start>,
     /// Take commands while recording: enable, disable, evlist, snapshot, ping,

@@ -41,7 +41,7 @@ pub(super) fn options(
         interval: milliseconds(args.interval_print),
         interval_count: args.interval_count,
         timeout: milliseconds(args.timeout),
-        delay: delay(args)?,
+        delay: delay(args),
         control: args.control.clone(),
         repeat: args.repeat,
         around: [args.pre.clone(), args.post.clone()],
@@ -71,15 +71,11 @@ fn form(args: &Args) -> Form {
     }
 }
 
-fn delay(args: &Args) -> Result<Delay, UsageError> {
+fn delay(args: &Args) -> Delay {
     match args.delay {
-        None | Some(0) => Ok(Delay::None),
-        Some(ms) if ms > 0 => Ok(Delay::For(Duration::from_millis(ms.unsigned_abs()))),
-        Some(_) if args.control.is_some() => Ok(Delay::UntilTold),
-        Some(_) => {
-            let missing = "-D -1 counts nothing until it is told to\n  try: with --control";
-            Err(UsageError(missing.to_owned()))
-        }
+        None | Some(0) => Delay::None,
+        Some(ms) if ms > 0 => Delay::For(Duration::from_millis(ms.unsigned_abs())),
+        Some(_) => Delay::UntilTold,
     }
 }
 

@@ -40,6 +40,23 @@ const ANSWER_WITHIN: Duration = Duration::from_millis(100);
 /// With the NUL that perf sends, too: some read a fixed number of bytes.
 const ANSWER: &[u8] = b"ack\n\0";
 
+/// What switching all events on (true) or off tells the user, as perf says it.
+pub fn switched(is_on: bool) -> &'static str {
+    match is_on {
+        true => "Events enabled",
+        false => "Events disabled",
+    }
+}
+
+/// The same of the events of one name, of which there may be none.
+pub fn event_switched(name: &str, is_on: bool, is_there: bool) -> String {
+    match (is_there, is_on) {
+        (true, true) => format!("Event {name} enabled"),
+        (true, false) => format!("Event {name} disabled"),
+        (false, _) => format!("failed: can't find '{name}' event"),
+    }
+}
+
 /// A control command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Order {

@@ -9,7 +9,7 @@
 //! 3rd  KILL to it
 //! ```
 
-use crate::commands::{Commands, Details, Order};
+use crate::commands::{Commands, Details, Order, event_switched, switched};
 use crate::drain::{Shared, is_set};
 use crate::open::{OpenEvent, OpenSet};
 use crate::options::{Options, Start, Target};
@@ -59,7 +59,7 @@ pub enum EndedBy {
     Tasks,
     /// This signal.
     Signal(i32),
-    /// The time was over.
+    /// The time was over, or the last of the times to record in.
     Duration,
     /// The command `stop`.
     Order,
@@ -213,8 +213,8 @@ impl Control {
     ) -> EndedBy {
         let began = Instant::now();
         let mut changes = options.start.changes();
-        if matches!(options.start, Start::Windows(_) | Start::OnCommand) {
-            notices(DISABLED);
+        if options.start != Start::AtOnce {
+            notices(switched(false));
         }
         let mut watched = self.watched(shared, launched);
         loop {
@@ -222,6 +222,10 @@ impl Control {
             while let Some(&(_, is_on)) = changes.front().filter(|(at, _)| elapsed >= *at) {
                 changes.pop_front();
                 switch(set, shared, is_on);
+                notices(switched(is_on));
+                if !is_on && changes.is_empty() {
+                    return EndedBy::Duration;
+                }
             }
             shared.told().iter().for_each(|line| notices(line));
             if is_set(&shared.begun) {
@@ -281,13 +285,12 @@ impl Control {
             match order {
                 Order::Switch(is_on, None) => {
                     switch(set, shared, is_on);
-                    notices(if is_on { ENABLED } else { DISABLED });
+                    notices(switched(is_on));
                 }
-                Order::Switch(is_on, Some(name)) => match set.switch_named(&name, is_on) {
-                    true if is_on => notices(&format!("Event {name} enabled")),
-                    true => notices(&format!("Event {name} disabled")),
-                    false => notices(&format!("failed: can't find '{name}' event")),
-                },
+                Order::Switch(is_on, Some(name)) => {
+                    let is_there = set.switch_named(&name, is_on);
+                    notices(&event_switched(&name, is_on, is_there));
+                }
                 Order::List(details) => {
                     let events = set.events.iter();
                     events.for_each(|event| notices(&listed(event, details)));
@@ -483,10 +486,6 @@ impl Drop for Control {
         signal::set_mask(self.blocked_before);
     }
 }
-
-/// As perf says it.
-const ENABLED: &str = "Events enabled";
-const DISABLED: &str = "Events disabled";
 
 /// Starts or stops what is sampled; records of tasks and mappings go on.
 fn switch(set: &OpenSet, shared: &Shared, is_on: bool) {

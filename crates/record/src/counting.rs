@@ -381,17 +381,22 @@ impl Counters {
         self.leaders().try_for_each(Event::disable_group)
     }
 
-    /// Starts or stops all events, or those of a name.
+    /// Starts or stops all events, or those of a name; false if there are none.
     ///
     /// # Errors
     /// When the kernel refuses.
-    pub fn switch(&self, name: Option<&str>, on: bool) -> io::Result<()> {
+    pub fn switch(&self, name: Option<&str>, on: bool) -> io::Result<bool> {
         let Some(name) = name else {
-            return if on { self.enable() } else { self.disable() };
+            let all = if on { self.enable() } else { self.disable() };
+            return all.map(|()| true);
         };
-        let named = self.counters.iter().filter(|counter| counter.name == name);
-        let mut events = named.flat_map(|counter| counter.members.iter().flatten());
-        events.try_for_each(|event| if on { event.enable() } else { event.disable() })
+        let mut named = self.counters.iter().filter(|counter| counter.name == name);
+        let is_there = named.clone().next().is_some();
+        named.try_for_each(|counter| {
+            let mut events = counter.members.iter().flatten();
+            events.try_for_each(|event| if on { event.enable() } else { event.disable() })
+        })?;
+        Ok(is_there)
     }
 
     fn leaders(&self) -> impl Iterator<Item = &Event> {

@@ -18,7 +18,7 @@ pub enum Delay {
     None,
     /// So long after its start.
     For(Duration),
-    /// When a command on [`Options::control`] says so.
+    /// When a command on [`Options::control`] says so, or never.
     UntilTold,
 }
 

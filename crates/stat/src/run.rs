@@ -4,7 +4,7 @@ use crate::options::{Delay, Options};
 use crate::places::{CountedIn, Readings};
 use crate::selection::{Selection, places};
 use crate::tool_times::ToolTimes;
-use crate::waiting::{STOPPING, Waiting};
+use crate::waiting::{Moment, STOPPING, Waiting};
 use anyhow::Context;
 use prof_record::commands::Commands;
 use prof_record::counting::{Counters, Counting};
@@ -75,14 +75,23 @@ pub(crate) fn open(options: &Options) -> anyhow::Result<Opened> {
     })
 }
 
+/// What happens while counting.
+pub(crate) enum Happening {
+    /// An interval is over, so long after the start, and this was counted since
+    /// then.
+    Interval(Duration, Readings),
+    /// A line for the user.
+    Said(String),
+}
+
 impl Opened {
-    /// Counts to the end. `at_interval` gets what was counted at every
-    /// interval with the time since the start.
+    /// Counts to the end. `happens` gets what was counted at every interval,
+    /// and lines for the user.
     pub(crate) fn run(
         mut self,
         options: &Options,
         signals: &SignalFd,
-        mut at_interval: impl FnMut(Duration, Readings) -> anyhow::Result<()>,
+        mut happens: impl FnMut(Happening) -> anyhow::Result<()>,
     ) -> anyhow::Result<Run> {
         let commands = options.control.as_ref().map(Commands::open).transpose();
         let commands = commands.context("cannot take commands by --control")?;
@@ -101,8 +110,12 @@ impl Opened {
         }
         let outside = (self.launched.as_ref(), commands);
         let mut wait = Waiting::new(options, signals, outside, counters);
-        let ended = wait.until_end(|elapsed| {
-            at_interval(elapsed, times.readings(counters, &self.places, elapsed)?)
+        let ended = wait.until_end(|moment| match moment {
+            Moment::Interval(elapsed) => {
+                let readings = times.readings(counters, &self.places, elapsed)?;
+                happens(Happening::Interval(elapsed, readings))
+            }
+            Moment::Said(line) => happens(Happening::Said(line)),
         })?;
         let elapsed = wait.counted_for(start);
         let interrupted = wait.interrupts > 0;

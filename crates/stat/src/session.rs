@@ -1,10 +1,10 @@
 //! Runs and intervals, and what is written about them.
 
 use crate::aggregate::{Aggregation, Mode};
-use crate::options::{Form, Options, Showing};
+use crate::options::{Delay, Form, Options, Showing};
 use crate::places::Readings;
 use crate::places::{CountedIn, Topology};
-use crate::run::{self, Finished, Opened, Run};
+use crate::run::{self, Finished, Happening, Opened, Run};
 use crate::selection::Selection;
 use crate::shown::figures::{CountRow, CountedEvent, EventFigures, Layout, Times};
 use crate::shown::rows::rows;
@@ -52,6 +52,11 @@ pub fn count(
         session.write_summary()?;
     }
     session.explain_blind();
+    if options.delay == Delay::UntilTold && options.control.is_none() {
+        let untold =
+            "nothing switched the events on (-D -1)\n  try: --control, and its command enable";
+        (session.say)(untold);
+    }
     session.failure.take().map_or(Ok(finished), Err)
 }
 
@@ -132,9 +137,15 @@ impl<'a> Session<'a> {
             ..Interval::default()
         };
         let with_intervals = self.has_intervals;
-        let run = opened.run(options, signals, |elapsed, readings| {
-            store.readings(elapsed, &readings)?;
-            self.write_interval(&mut before, elapsed, &readings)
+        let run = opened.run(options, signals, |happening| match happening {
+            Happening::Interval(elapsed, readings) => {
+                store.readings(elapsed, &readings)?;
+                self.write_interval(&mut before, elapsed, &readings)
+            }
+            Happening::Said(line) => {
+                (self.say)(&line);
+                Ok(())
+            }
         })?;
         store.finish(&run)?;
         // perf writes what came behind the last interval if there is a summary

@@ -3,7 +3,7 @@
 
 use crate::options::{Delay, Options};
 use anyhow::Context;
-use prof_record::commands::{Commands, Order};
+use prof_record::commands::{Commands, Order, event_switched, switched};
 use prof_record::counting::Counters;
 use prof_sys::process::{Ended, PidFd, Wait};
 use prof_sys::signal::{self, SignalFd};
@@ -13,6 +13,14 @@ use std::time::{Duration, Instant};
 
 /// The signals that end counting but not the process before it has told.
 pub(crate) const STOPPING: [i32; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
+
+/// What happens before the end.
+pub(crate) enum Moment {
+    /// An interval is over, so long after the start.
+    Interval(Duration),
+    /// A line for the user.
+    Said(String),
+}
 
 /// A run on its way.
 pub(crate) struct Waiting<'a> {
@@ -70,18 +78,23 @@ impl<'a> Waiting<'a> {
         }
     }
 
-    /// Waits; `at_interval` is called with the time since the start.
+    /// Waits; `happens` is called with what happens meanwhile.
     pub(crate) fn until_end(
         &mut self,
-        mut at_interval: impl FnMut(Duration) -> anyhow::Result<()>,
+        mut happens: impl FnMut(Moment) -> anyhow::Result<()>,
     ) -> anyhow::Result<Option<Ended>> {
+        if self.options.delay != Delay::None {
+            happens(Moment::Said(switched(false).to_owned()))?;
+        }
         // Without the handle (an old kernel) the end is looked for each tick.
         let handle = self.launched.and_then(|it| PidFd::open(it.pid()).ok());
         loop {
             if let Some(ended) = self.ended()? {
                 return Ok(Some(ended));
             }
-            self.begin_if_due()?;
+            if self.begin_if_due()? {
+                happens(Moment::Said(switched(true).to_owned()))?;
+            }
             self.end_if_due();
             if self.is_over() {
                 return Ok(None);
@@ -89,14 +102,16 @@ impl<'a> Waiting<'a> {
             if let Some(due) = self.due
                 && self.start.elapsed() >= due
             {
-                at_interval(self.start.elapsed())?;
+                happens(Moment::Interval(self.start.elapsed()))?;
                 self.intervals += 1;
                 self.due = self.options.interval.map(|interval| due + interval);
                 continue;
             }
             self.sleep(handle.as_ref())?;
             self.take_signals();
-            self.take_commands()?;
+            for line in self.take_commands()? {
+                happens(Moment::Said(line))?;
+            }
         }
     }
 
@@ -106,16 +121,19 @@ impl<'a> Waiting<'a> {
         Ok(ended.flatten())
     }
 
-    fn begin_if_due(&mut self) -> anyhow::Result<()> {
-        if let (Delay::For(delay), None) = (self.options.delay, self.began)
-            && self.start.elapsed() >= delay
-        {
+    /// Whether a delayed run began to count just now.
+    fn begin_if_due(&mut self) -> anyhow::Result<bool> {
+        let is_due = match (self.options.delay, self.began) {
+            (Delay::For(delay), None) => self.start.elapsed() >= delay,
+            _ => false,
+        };
+        if is_due {
             self.began = Some(Instant::now());
             self.counters
                 .enable()
                 .context("cannot enable the counters")?;
         }
-        Ok(())
+        Ok(is_due)
     }
 
     /// Asks the command to end when the time or the intervals are over.
@@ -192,27 +210,37 @@ impl<'a> Waiting<'a> {
         }
     }
 
-    fn take_commands(&mut self) -> anyhow::Result<()> {
+    /// Does what commands say; gives the lines for the user.
+    fn take_commands(&mut self) -> anyhow::Result<Vec<String>> {
+        let mut said = Vec::new();
         let Some(mut commands) = self.commands.take() else {
-            return Ok(());
+            return Ok(said);
         };
         let Some(orders) = commands.take() else {
-            return Ok(());
+            return Ok(said);
         };
         for order in orders {
             match order {
-                Order::Switch(on, name) => self
-                    .counters
-                    .switch(name.as_deref(), on)
-                    .context("cannot enable or disable the counters")?,
+                Order::Switch(on, name) => {
+                    let is_there = self.counters.switch(name.as_deref(), on);
+                    let is_there = is_there.context("cannot enable or disable the counters")?;
+                    said.push(match name {
+                        Some(name) => event_switched(&name, on, is_there),
+                        None => switched(on).to_owned(),
+                    });
+                }
                 Order::Stop => self.told_to_stop = true,
                 Order::Wrong => continue,
-                Order::Ping | Order::Snapshot | Order::List(_) => {}
+                Order::List(_) => {
+                    let names = self.counters.iter().map(|it| it.name().to_owned());
+                    said.extend(names);
+                }
+                Order::Ping | Order::Snapshot => {}
             }
             commands.answer();
         }
         self.commands = Some(commands);
-        Ok(())
+        Ok(said)
     }
 
     fn end_command(&self, signal: i32) {
