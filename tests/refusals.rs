@@ -3,7 +3,7 @@
 //! never a wrong number.
 
 use crate::cures::cures;
-use crate::oracle::{Finished, have, may_record_all, skipped};
+use crate::oracle::{Finished, compiled, have, may_record_all, scratch, skipped};
 use std::process::Command;
 
 const PROF: &str = env!("CARGO_BIN_EXE_prof");
@@ -295,4 +295,77 @@ fn all_cpus_are_counted_where_sys_is_hidden() {
     let counted = value("cpu-clock") * 1e6 / value("duration_time");
     let nearest = counted.round() as usize;
     assert_eq!(nearest, cpus, "{}", run.stderr);
+}
+
+/// A script that gives the kernel a scope of yama, and refuses what that refuses:
+/// `$1`, unless it is empty.
+const UNDER_YAMA: &str = r#"
+if [ -n "$1" ]; then
+  settings=$(mktemp -d) && cp /proc/sys/kernel/perf_event_* "$settings" &&
+  mount -t tmpfs none /proc/sys/kernel && cp "$settings"/* /proc/sys/kernel &&
+  rm -r "$settings" && mkdir /proc/sys/kernel/yama &&
+  echo "$1" > /proc/sys/kernel/yama/ptrace_scope || exit 9
+fi
+shift
+exec strace -f -qq -o /dev/null -e trace=process_vm_readv \
+  -e inject=process_vm_readv:error=EPERM "$@"
+"#;
+
+#[test]
+fn memory_that_may_not_be_read_is_told_with_why_and_what_helps() {
+    // covers refusal: CALL-07
+    let test = "memory_that_may_not_be_read_is_told_with_why_and_what_helps";
+    let flags = ["-O2", "-fomit-frame-pointer", "-fno-optimize-sibling-calls"];
+    let Some(program) = compiled(test, "deep-recursion.c", &flags) else {
+        return;
+    };
+    if !may_record_all(test) || !have(test, "strace") || !have(test, "unshare") {
+        return;
+    }
+    let folder = tempfile::tempdir_in(scratch()).expect("a folder");
+    let file = folder.path().join("perf.data");
+    for (scope, why, cure) in [
+        ("", "may not be traced", Some("try: ")),
+        (
+            "1",
+            "ptrace_scope is 1 and this",
+            Some("kernel.yama.ptrace_scope=0"),
+        ),
+        ("3", "ptrace_scope is 3: until the next boot", None),
+    ] {
+        let run: Finished = Command::new("unshare")
+            .args(["-m", "sh", "-c", UNDER_YAMA, "sh", scope, PROF])
+            .args(["record", "-g", "-e", "cpu-clock:u", "-F", "199", "-o"])
+            .arg(&file)
+            .arg(&program)
+            .args(["stay", "0.3"])
+            .output()
+            .expect("unshare starts")
+            .into();
+        if run.code == 9 || run.stderr.contains("unshare:") {
+            skipped(test, &run.stderr);
+            continue;
+        }
+        // Samples are whole but for what lies deeper.
+        assert_eq!(run.code, 0, "{scope}: {}", run.stderr);
+        let told = "cannot read memory of processes: operation not permitted (EPERM)";
+        for words in [told, why, cure.unwrap_or(why)] {
+            assert!(run.stderr.contains(words), "{scope}: {}", run.stderr);
+        }
+        assert_eq!(
+            run.stderr.contains("try: "),
+            cure.is_some(),
+            "{}",
+            run.stderr
+        );
+    }
+    // Where it may be read nothing is said.
+    let run = Command::new(PROF)
+        .args(["record", "-g", "-e", "cpu-clock:u", "-F", "199", "-o"])
+        .arg(&file)
+        .arg(&program)
+        .args(["stay", "0.3"])
+        .output();
+    let run = Finished::from(run.expect("prof starts")).succeeded("prof record");
+    assert!(!run.stderr.contains("cannot read memory"), "{}", run.stderr);
 }

@@ -50,6 +50,12 @@ pub struct LiveSummary {
 }
 
 impl LiveSummary {
+    /// Whether there are chains that ended for lack of memory.
+    pub fn wants_memory(&self) -> bool {
+        let cut = [ChainEnd::StackCut, ChainEnd::Unproven];
+        cut.iter().any(|end| self.chain_ends.contains_key(end))
+    }
+
     /// The difference to an `earlier` summary of the same recording. `uids` are
     /// not subtracted.
     #[must_use]

@@ -28,6 +28,8 @@ pub enum Step {
     Identify,
     /// `IOC_SET_FILTER`.
     Filter,
+    /// process_vm_readv(2), for stacks that are deeper than what samples copy.
+    ReadMemory,
 }
 
 /// Whose event it was.
@@ -130,6 +132,8 @@ pub struct Around {
     pub no_virtual_pmu: bool,
     /// What every setting allows was tried, and refused too.
     pub sandboxed: bool,
+    /// `kernel.yama.ptrace_scope`; 0 without it.
+    pub ptrace_scope: i64,
 }
 
 impl Around {
@@ -146,6 +150,7 @@ impl Around {
             user_namespace: environment.user_namespace,
             no_virtual_pmu: environment.virtual_machine && environment.cpu_pmus().next().is_none(),
             sandboxed: false,
+            ptrace_scope: environment.ptrace_scope.unwrap_or(0),
         }
     }
 }
@@ -225,6 +230,16 @@ impl Refusal {
         }
     }
 
+    /// Of memory of recorded processes, by this kernel to this process.
+    pub(crate) fn to_read_memory(errno: i32) -> Self {
+        Self {
+            step: Step::ReadMemory,
+            root: prof_sys::process::effective_user() == 0,
+            around: Around::this_process(),
+            ..Self::to_open("memory of processes".to_owned(), 0, Whose::Launched, errno)
+        }
+    }
+
     /// Whether weak groups may be what is refused.
     pub(crate) fn breaks_weak_groups(&self) -> bool {
         self.grouped && events::is_of_a_group(self.errno)
@@ -282,6 +297,7 @@ impl Refusal {
             .replace("{file_max}", &twice_the_files())
             .replace("{narrowed}", self.narrowed.as_deref().unwrap_or_default())
             .replace("{paranoid}", &paranoid)
+            .replace("{scope}", &self.around.ptrace_scope.to_string())
             .replace("{event}", &self.event)
             .replace("{thread}", &self.thread())
             .replace("{clock}", &self.clock.unwrap_or(0).to_string())
@@ -382,6 +398,7 @@ impl fmt::Display for Refusal {
             Step::Share => "cannot share a ring with",
             Step::Identify => "cannot get the number of",
             Step::Filter => "cannot filter",
+            Step::ReadMemory => "cannot read",
         };
         write!(out, "{what} {}", self.event)?;
         if let Some(cpu) = self.cpu {

@@ -7,6 +7,7 @@
 //!                            readers, process_vm_readv
 //! ```
 
+use crate::hints::Refusal;
 use crate::runtime_code;
 use crate::snapshots::Snapshots;
 use crate::waits::{self, FIRST_ARGUMENT};
@@ -17,7 +18,9 @@ use prof_profile::several;
 use prof_sys::limits::{Limit, Resource};
 use prof_sys::process;
 use prof_unwind::Machine;
+use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// The machine that this program was built for.
@@ -56,6 +59,8 @@ pub(crate) struct Unwinding {
     /// Where memory of deep stacks is ordered, if that can be read before
     /// their threads go on.
     orders: Option<Arc<Snapshots>>,
+    /// Whether memory of a process was refused.
+    is_refused: Arc<AtomicBool>,
 }
 
 impl Unwinding {
@@ -70,7 +75,9 @@ impl Unwinding {
             .iter()
             .map(|event| (event.attr.clone(), event.ids.clone()))
             .collect();
-        let mut unwinder = LiveUnwinder::new(events, MACHINE, switches, ProcessMemory);
+        let is_refused = Arc::new(AtomicBool::new(false));
+        let memory = ProcessMemory(is_refused.clone());
+        let mut unwinder = LiveUnwinder::new(events, MACHINE, switches, memory);
         // A wait tells what its system call was given.
         let of_waits = |event: &EventDescription| waits::is_of_waits(&event.name);
         if let Some(index) = opened.iter().position(of_waits) {
@@ -78,7 +85,11 @@ impl Unwinding {
                 .with_address_from(index, FIRST_ARGUMENT)
                 .with_waits(index);
         }
-        Self { unwinder, orders }
+        Self {
+            unwinder,
+            orders,
+            is_refused,
+        }
     }
 
     /// Leaves out the middle of chains of more frames than that.
@@ -127,6 +138,15 @@ impl Unwinding {
         })
     }
 
+    /// For the user: that stacks are cut since memory of processes may not be
+    /// read.
+    pub(crate) fn lacks_memory(&self) -> Option<String> {
+        // ORDERING: Relaxed; nothing is published by it.
+        let is_refused = self.is_refused.load(Ordering::Relaxed);
+        let is_felt = is_refused && self.unwinder.summary().wants_memory();
+        is_felt.then(|| Refusal::to_read_memory(libc::EPERM).to_string())
+    }
+
     /// What became of the stacks so far.
     pub(crate) fn summary(&self) -> LiveSummary {
         self.unwinder.summary()
@@ -149,19 +169,32 @@ impl Unwinding {
     }
 }
 
-/// Memory of processes by process_vm_readv(2).
-struct ProcessMemory;
+/// Memory of processes by process_vm_readv(2), and whether it was refused.
+struct ProcessMemory(Arc<AtomicBool>);
+
+impl ProcessMemory {
+    /// How much was read. Gone or nothing there is all the same to the unwinder, and
+    /// so is forbidden, but not to the user.
+    fn noting(&self, read: io::Result<usize>) -> usize {
+        read.unwrap_or_else(|error| {
+            if error.raw_os_error() == Some(libc::EPERM) {
+                // ORDERING: Relaxed, as in `lacks_memory`.
+                self.0.store(true, Ordering::Relaxed);
+            }
+            0
+        })
+    }
+}
 
 impl TargetMemory for ProcessMemory {
     fn read(&self, pid: i32, address: u64, out: &mut [u8]) -> usize {
         let pid = u32::try_from(pid).unwrap_or(u32::MAX);
-        // Gone, forbidden, or nothing there: all the same to the unwinder.
-        process::read_memory(pid, address, out).unwrap_or(0)
+        self.noting(process::read_memory(pid, address, out))
     }
 
     fn read_words(&self, pid: i32, addresses: &[u64], out: &mut [u64]) -> usize {
         let pid = u32::try_from(pid).unwrap_or(u32::MAX);
-        process::read_words(pid, addresses, out).unwrap_or(0)
+        self.noting(process::read_words(pid, addresses, out))
     }
 
     fn own_number(&self, tid: i32) -> i32 {

@@ -494,12 +494,10 @@ impl Writing<'_> {
             Ok(features) => features,
             Err(error) => return self.ended_early(tally, error),
         };
-        let lacks = self
-            .unwinding
-            .as_ref()
-            .and_then(Unwinding::lacks_descriptors);
-        if let Some(lacks) = lacks {
-            self.shared.tell(lacks);
+        if let Some(unwinding) = &self.unwinding {
+            let lacks = [unwinding.lacks_descriptors(), unwinding.lacks_memory()];
+            let lacks = lacks.into_iter().flatten();
+            lacks.for_each(|lacks| self.shared.tell(lacks));
         }
         let waits = self.waits.as_ref().map(Waits::account);
         // What is finished while the last file is written is told, too.

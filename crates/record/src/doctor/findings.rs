@@ -339,7 +339,7 @@ fn running_stacks(environment: &Environment) -> Finding {
 
 /// The value of `kernel.yama.ptrace_scope` at which nobody attaches, root neither,
 /// and which stays (Documentation/admin-guide/LSM/Yama.rst).
-const NO_ATTACH: i64 = 3;
+pub(crate) const NO_ATTACH: i64 = 3;
 
 fn yama(thing: (&'static str, &'static str), scope: i64, lost: &str) -> Finding {
     let why = format!("kernel.yama.ptrace_scope is {scope}: {lost}");

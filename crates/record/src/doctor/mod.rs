@@ -8,4 +8,5 @@ mod refused;
 
 pub use attempts::{Attempts, Tried};
 pub use environment::{Capability, Environment};
+pub(crate) use findings::NO_ATTACH;
 pub use findings::{Finding, State, findings};

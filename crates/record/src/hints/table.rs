@@ -2,6 +2,7 @@
 //! `record`, `stat`, `list` and `doctor` say of refusals is said here.
 
 use super::{FIRST_OWN_PMU, Refusal, Step, Whose};
+use crate::doctor::NO_ATTACH;
 
 /// One row: when it applies, and the cause with the cure.
 pub(super) struct HintRow {
@@ -42,6 +43,15 @@ const fn filter(errno: i32, applies: fn(&Refusal) -> bool, text: &'static str) -
     HintRow {
         step: Step::Filter,
         errno,
+        applies,
+        text,
+    }
+}
+
+const fn read_memory(applies: fn(&Refusal) -> bool, text: &'static str) -> HintRow {
+    HintRow {
+        step: Step::ReadMemory,
+        errno: libc::EPERM,
         applies,
         text,
     }
@@ -363,6 +373,18 @@ pub(super) const ROWS: &[HintRow] = &[
         "to filter takes CAP_PERFMON\n  try: {sudo}",
     ),
     filter(libc::ENOMEM, ALWAYS, "the kernel has no memory for it"),
+    read_memory(
+        |r| r.around.ptrace_scope >= NO_ATTACH,
+        "kernel.yama.ptrace_scope is {scope}: until the next boot nobody may, so stacks deeper than what samples copy are cut",
+    ),
+    read_memory(
+        |r| r.around.ptrace_scope > 0,
+        "kernel.yama.ptrace_scope is {scope} and this process lacks CAP_SYS_PTRACE, so stacks deeper than what samples copy are cut\n  try: {sudo}\n   or: {sysctl} kernel.yama.ptrace_scope=0   (until reboot)",
+    ),
+    read_memory(
+        ALWAYS,
+        "they are another user's, or may not be traced (setuid, capabilities, PR_SET_DUMPABLE), or a sandbox refuses it: stacks deeper than what samples copy are cut\n  try: {sudo}",
+    ),
 ];
 
 /// Why an event is not offered by a list, where it was tried: by errno, and by

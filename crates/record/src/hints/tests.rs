@@ -15,12 +15,14 @@ const NAMESPACE: Around = Around {
     user_namespace: true,
     no_virtual_pmu: false,
     sandboxed: false,
+    ptrace_scope: 0,
 };
 const FILTERED: Around = Around {
     seccomp: true,
     user_namespace: false,
     no_virtual_pmu: false,
     sandboxed: false,
+    ptrace_scope: 0,
 };
 
 /// Where even what every setting allows was refused.
@@ -52,6 +54,17 @@ fn plain(step: Step, errno: i32) -> Refusal {
         },
         lockable: lockable(0),
         ..Refusal::to_open("cycles".into(), 1, Whose::Launched, errno)
+    }
+}
+
+/// Memory of processes, at a scope of yama.
+fn memory(ptrace_scope: i64) -> Refusal {
+    Refusal {
+        around: Around {
+            ptrace_scope,
+            ..Around::default()
+        },
+        ..plain(Step::ReadMemory, libc::EPERM)
     }
 }
 
@@ -480,6 +493,9 @@ fn cases() -> Vec<(Refusal, &'static str)> {
         ),
         (plain(Step::Filter, libc::EACCES), "CAP_PERFMON"),
         (plain(Step::Filter, libc::ENOMEM), "no memory"),
+        (memory(3), "until the next boot nobody may"),
+        (memory(1), "sudo sysctl kernel.yama.ptrace_scope=0"),
+        (memory(0), "another user's"),
     ]
 }
 
