@@ -1,13 +1,18 @@
 //! Which tasks live, so that nothing is kept of those that ended.
 //!
 //! What is known of a task outlives its EXIT record by some drains: samples
-//! may be held back that long.
+//! may be held back that long. A task runs on for a little behind its EXIT, and
+//! where it has to wait for its CPU its last samples come when nothing is kept of
+//! it any more: what they make known again goes once more.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::VecDeque;
 
 /// Drains for which an ended task is kept; samples wait for one.
 const KEPT: u64 = 4;
+/// Of so many threads that are not kept any more it is remembered that they
+/// ended, and of as many before.
+const MOST_GONE: usize = 2048;
 
 /// Threads of processes, as records tell of them.
 #[derive(Debug, Default)]
@@ -15,6 +20,8 @@ pub(super) struct Alive {
     threads: FxHashMap<i32, FxHashSet<i32>>,
     /// Those that ended, the first one first.
     ended: VecDeque<Ended>,
+    /// Those of which nothing is kept: the last ones, and those before.
+    gone: [FxHashSet<i32>; 2],
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -38,7 +45,21 @@ impl Alive {
         if self.threads.entry(pid).or_default().insert(tid) {
             // The number of one that ended just now, if it was one.
             self.ended.retain(|ended| ended.tid != tid);
+            self.is_again(tid);
         }
+    }
+
+    /// A sample of a thread came in drain `drain`: it may be one of which nothing
+    /// was kept any more.
+    pub(super) fn sampled(&mut self, pid: i32, tid: i32, drain: u64) {
+        if self.is_again(tid) {
+            self.ended.push_back(Ended { drain, pid, tid });
+        }
+    }
+
+    /// Something is known of a thread again; true if nothing was kept of it.
+    fn is_again(&mut self, tid: i32) -> bool {
+        self.gone.iter_mut().any(|gone| gone.remove(&tid))
     }
 
     /// A process runs a new program: of its threads one is left, whatever its
@@ -71,6 +92,12 @@ impl Alive {
             self.threads.remove(&pid);
         }
         let process = is_last.then_some(pid);
+        let [lately, before] = &mut self.gone;
+        if lately.len() >= MOST_GONE {
+            std::mem::swap(lately, before);
+            lately.clear();
+        }
+        lately.insert(tid);
         Some(Gone { tid, process })
     }
 
@@ -91,7 +118,7 @@ pub fn user_of(pid: i32) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Alive, Gone, KEPT};
+    use super::{Alive, Gone, KEPT, MOST_GONE};
 
     fn gone(alive: &mut Alive, now: u64) -> Vec<Gone> {
         std::iter::from_fn(|| alive.next_gone(now)).collect()
@@ -133,6 +160,48 @@ mod tests {
             }]
         );
         assert_eq!(alive.len(), 0);
+    }
+
+    #[test]
+    fn a_late_sample_makes_a_thread_go_once_more() {
+        let mut alive = Alive::default();
+        alive.is(10, 10);
+        alive.ended(10, 10, 1);
+        // While it is kept, and of a thread that lives, nothing changes.
+        alive.sampled(10, 10, 2);
+        alive.sampled(77, 77, 2);
+        let thread = Gone {
+            tid: 10,
+            process: Some(10),
+        };
+        assert_eq!(gone(&mut alive, 1 + KEPT), [thread]);
+        for drain in [50, 90] {
+            alive.sampled(10, 10, drain);
+            alive.sampled(10, 10, drain);
+            assert_eq!(gone(&mut alive, drain + KEPT - 1), []);
+            assert_eq!(gone(&mut alive, drain + KEPT), [thread]);
+        }
+        // Another one has the number now.
+        alive.is(10, 10);
+        alive.sampled(10, 10, 100);
+        assert_eq!(gone(&mut alive, 1000), []);
+    }
+
+    #[test]
+    fn what_is_remembered_of_the_ended_is_bounded() {
+        let mut alive = Alive::default();
+        for tid in 1..=10 * MOST_GONE as i32 {
+            alive.is(tid, tid);
+            alive.ended(tid, tid, 1);
+        }
+        assert_eq!(gone(&mut alive, 100).len(), 10 * MOST_GONE);
+        let remembered: usize = alive.gone.iter().map(|gone| gone.len()).sum();
+        assert!(remembered <= 2 * MOST_GONE && remembered > MOST_GONE);
+        // The last ones.
+        let last = 10 * MOST_GONE as i32;
+        alive.sampled(last, last, 200);
+        alive.sampled(1, 1, 200);
+        assert_eq!(gone(&mut alive, 300).len(), 1);
     }
 
     #[test]

@@ -160,6 +160,13 @@ impl Outbox {
         self.spare_records.give_back(record.bytes);
     }
 
+    /// Frees the buffers that wait for use.
+    pub(super) fn give_up_spares(&mut self) {
+        self.spare.give_up();
+        self.spare_records.give_up();
+        self.whole = Vec::new();
+    }
+
     /// The earliest time of the records in it, ns.
     pub(super) fn earliest(&self) -> Option<u64> {
         let times = self.parts.iter().map(|part| match part {

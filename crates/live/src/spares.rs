@@ -78,6 +78,13 @@ impl Spares {
         }
     }
 
+    /// Frees all that lie here. What is of use comes back with the next ones: done
+    /// every few seconds, none is larger than was of use in those.
+    pub fn give_up(&mut self) {
+        let (most, most_bytes) = (self.most, self.most_bytes);
+        *self = Self::new(most, most_bytes);
+    }
+
     fn end_period(&mut self) {
         for buffer in self.buffers.drain(..self.unused) {
             self.bytes -= buffer.capacity();
@@ -136,6 +143,18 @@ mod tests {
             round(&mut spares, 3, bytes);
         }
         assert_eq!(held(&spares), whole);
+    }
+
+    #[test]
+    fn what_is_given_up_is_freed_and_comes_back() {
+        let mut spares = Spares::new(8, 1 << 20);
+        round(&mut spares, 3, 50_000);
+        let taken = spares.take();
+        spares.give_up();
+        assert_eq!(held(&spares), (0, 0));
+        spares.give_back(taken);
+        round(&mut spares, 1, 100);
+        assert_eq!(held(&spares).0, 1);
     }
 
     #[test]

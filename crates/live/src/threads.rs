@@ -36,6 +36,12 @@ impl Default for Threads {
 }
 
 impl Threads {
+    /// Threads that are remembered.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.by_tid.len()
+    }
+
     /// What is known of a thread.
     pub(super) fn get(&self, tid: i32) -> Option<&OuterFrames> {
         self.by_tid.get(&tid).map(|of| &of.outer)

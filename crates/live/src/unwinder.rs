@@ -263,6 +263,11 @@ impl<M: TargetMemory> LiveUnwinder<M> {
         self.release(self.chains.drain(), out);
     }
 
+    /// Frees the buffers that wait for use: those that are needed come again.
+    pub fn give_up_spares(&mut self) {
+        self.outbox.give_up_spares();
+    }
+
     /// The earliest time, in ns, of what is still held back.
     pub fn earliest_held(&self) -> Option<u64> {
         self.held
@@ -424,6 +429,9 @@ impl<M: TargetMemory> LiveUnwinder<M> {
     /// Unwinds a sample, or holds it back if its code is not known yet.
     fn unwind(&mut self, drained: &Drained<'_>, it: &ToUnwind<'_>, if_unknown: IfUnknown) {
         let (sample, time) = (&it.sample, drained.time);
+        if let (Some(pid), Some(tid)) = (sample.pid(), sample.tid()) {
+            self.alive.sampled(pid, tid, self.chains.drain());
+        }
         let is_in_kernel = drained.record.misc.cpu_mode() == CpuMode::Kernel;
         let in_kernel = it.user.as_ref().filter(|_| is_in_kernel);
         let stale = &mut self.stale;
@@ -690,7 +698,7 @@ mod tests {
     use crate::TargetMemory;
     use prof_abi::{AttrFlags, CpuMode, EventAttr, Misc, SampleType};
     use prof_perfdata::body::{Body, Comm, FileIdentity, Mmap2, Name, Task};
-    use prof_perfdata::write::{Trailer, append_short};
+    use prof_perfdata::write::{SampleEncoder, SampleFields, Trailer, append_short};
     use prof_unwind::Machine;
 
     /// A target whose memory cannot be read.
@@ -755,6 +763,54 @@ mod tests {
             append_short(body, *misc, &trailer, &mut out);
         }
         out
+    }
+
+    /// A sample of a thread in user space, with a register and a piece of stack.
+    fn user_sample(attr: &EventAttr, tid: i32, time: u64) -> Vec<u8> {
+        let registers = [0x1010; 3];
+        let fields = SampleFields {
+            ip: 0x1010,
+            pid: tid.cast_unsigned(),
+            tid: tid.cast_unsigned(),
+            time,
+            regs_user: (2, &registers),
+            stack_user: &[0; 64],
+            ..SampleFields::default()
+        };
+        let mut out = Vec::new();
+        let encoder = SampleEncoder::new(attr);
+        encoder.encode(&fields, &mut out).expect("short");
+        out
+    }
+
+    #[test]
+    fn nothing_is_kept_of_the_ended_when_their_last_samples_come_late() {
+        let sample_type = SampleType::TID | SampleType::TIME | SampleType::IP;
+        let attr = EventAttr {
+            sample_type: sample_type | SampleType::REGS_USER | SampleType::STACK_USER,
+            // bp, sp, ip.
+            sample_regs_user: 1 << 6 | 1 << 7 | 1 << 8,
+            sample_stack_user: 64,
+            flags: AttrFlags::SAMPLE_ID_ALL,
+            ..EventAttr::default()
+        };
+        let events = vec![(attr.clone(), vec![1])];
+        let mut unwinder = LiveUnwinder::new(events, Machine::X86_64, Switches::Drop, NoMemory);
+        let wait = |unwinder: &mut LiveUnwinder<NoMemory>| {
+            (0..10).for_each(|_| unwinder.round(&[], &mut |_| ()));
+        };
+        for pid in (10..=1000).step_by(10) {
+            unwinder.round(&short_process(pid, 1, sample_type), &mut |_| ());
+        }
+        wait(&mut unwinder);
+        assert_eq!(unwinder.chains.known(), 0);
+        for pid in (10..=1000).step_by(10) {
+            unwinder.round(&user_sample(&attr, pid, 2), &mut |_| ());
+        }
+        assert!(unwinder.chains.known() > 0);
+        wait(&mut unwinder);
+        assert_eq!(unwinder.chains.known(), 0);
+        assert_eq!(unwinder.counts.malformed, 0);
     }
 
     #[test]

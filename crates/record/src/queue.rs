@@ -143,6 +143,11 @@ impl Receiver {
     pub(crate) fn give_back(&self, buffer: Vec<u8>) {
         self.0.reuse(buffer);
     }
+
+    /// Frees the buffers that wait for use.
+    pub(crate) fn give_up_spares(&self) {
+        self.0.state().spare.give_up();
+    }
 }
 
 #[cfg(test)]
@@ -181,5 +186,8 @@ mod tests {
         (0..100).for_each(|_| receiver.give_back(vec![7]));
         let reused = (0..100).filter(|_| sender.buffer().capacity() > 0);
         assert_eq!(reused.count(), super::SPARE_BUFFERS);
+        receiver.give_back(vec![7]);
+        receiver.give_up_spares();
+        assert_eq!(sender.buffer().capacity(), 0);
     }
 }

@@ -154,6 +154,11 @@ impl Snapshots {
         }
     }
 
+    /// Frees the buffers that wait for use.
+    pub(crate) fn give_up_spares(&self) {
+        locked(&self.taken).spare.give_up();
+    }
+
     /// A buffer of this length, with whatever in it.
     fn buffer(&self, length: usize) -> Vec<u8> {
         let mut buffer = locked(&self.taken).spare.take_filled();

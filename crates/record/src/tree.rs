@@ -8,7 +8,10 @@
 //! from parent to child and writes for nobody else.
 //!
 //! A process is there before its first sample: its `FORK` is in a ring, though
-//! maybe in another one. So the rings are looked at twice.
+//! maybe in another one. So the rings are looked at twice. And since records come
+//! ring by ring, the `EXIT` of a short process may come before its `FORK`: both
+//! count, in whatever order, or the process would be there for ever, and so
+//! would be whoever gets its number next.
 //!
 //! ```text
 //! 1. where does each ring end now?       ring 0  ····S·|
@@ -25,8 +28,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// How long a process that ended stays known, ns: it runs on for a little
 /// after its `EXIT`.
 const LINGERS: u64 = 1_000_000_000;
-/// Ended processes are forgotten when so many more are known than before.
-const MANY: usize = 1024;
+/// Ended processes are forgotten when so many more are known than before, or half
+/// as many more.
+const MANY: usize = 256;
 /// Strangers that are remembered.
 const MOST_STRANGERS: usize = 1 << 16;
 /// How far up parents are looked for.
@@ -54,18 +58,45 @@ pub(crate) struct Tree {
 struct Member {
     /// When it began to belong to the tree, ns.
     since: u64,
-    threads: u32,
+    /// Its threads, the first one counted, also where its `FORK` is still to come;
+    /// below 0 where ends came first.
+    threads: i64,
     /// When its last thread ended, ns.
     ended: Option<u64>,
+    /// Its own `FORK` was there.
+    is_forked: bool,
 }
 
 impl Member {
     fn new(since: u64, threads: u32) -> Self {
         Self {
             since,
-            threads,
+            threads: threads.into(),
             ended: None,
+            is_forked: true,
         }
+    }
+
+    /// One whose `FORK` is still to come, or was lost; of samples before `since`
+    /// it has none.
+    fn to_come(since: u64) -> Self {
+        Self {
+            is_forked: false,
+            ..Self::new(since, 1)
+        }
+    }
+
+    /// Whether its number may be another process's at a time.
+    fn is_over(&self, time: u64) -> bool {
+        self.ended
+            .is_some_and(|ended| ended.saturating_add(LINGERS) < time)
+    }
+
+    /// Takes a thread more, or less, at a time.
+    fn count(&mut self, threads: i64, time: u64) {
+        self.threads = self.threads.saturating_add(threads);
+        let last = self.ended.unwrap_or(0).max(time);
+        self.ended = (self.threads <= 0).then_some(last);
     }
 }
 
@@ -159,10 +190,7 @@ impl Tree {
         self.now = self.now.max(time);
         match kind {
             RecordType::FORK if parent == Some(pid) => self.thread(pid, time),
-            RecordType::FORK => {
-                self.strangers.remove(&pid);
-                self.members.insert(pid, Member::new(time, 1));
-            }
+            RecordType::FORK => self.forked(pid, time),
             RecordType::EXIT => self.ended(pid, time),
             _ if self.launched == Some(pid) => {
                 // The kernel enables events and then names the program. A
@@ -181,33 +209,51 @@ impl Tree {
         }
     }
 
+    /// A process began. What came of it before is of records of other rings.
+    fn forked(&mut self, pid: u32, time: u64) {
+        self.strangers.remove(&pid);
+        let came_before = |member: &&mut Member| {
+            !member.is_forked && member.ended.is_none_or(|ended| ended >= time)
+        };
+        match self.members.get_mut(&pid).filter(came_before) {
+            Some(member) => {
+                member.is_forked = true;
+                member.since = time;
+            }
+            None => {
+                self.members.insert(pid, Member::new(time, 1));
+            }
+        }
+    }
+
+    /// A thread of the process began.
     fn thread(&mut self, pid: u32, time: u64) {
-        let member = self.members.entry(pid);
-        let member = member.or_insert(Member::new(time, 1));
-        member.threads = member.threads.saturating_add(1);
-        member.ended = None;
+        self.running(pid, time).count(1, time);
     }
 
     /// A thread of the process ended.
     fn ended(&mut self, pid: u32, time: u64) {
-        let Some(member) = self.members.get_mut(&pid) else {
-            return;
-        };
-        member.threads = member.threads.saturating_sub(1);
-        if member.threads == 0 {
-            member.ended = Some(time);
+        self.running(pid, u64::MAX).count(-1, time);
+    }
+
+    /// The process that has a number now, of whose `FORK` it may not be known yet.
+    fn running(&mut self, pid: u32, since: u64) -> &mut Member {
+        let now = self.now;
+        let member = self.members.entry(pid);
+        let member = member.or_insert(Member::to_come(since));
+        if member.is_over(now) {
+            *member = Member::to_come(since);
         }
+        member
     }
 
     /// Forgets processes that ended a while ago; their numbers may come again.
     pub(crate) fn sweep(&mut self) {
-        if self.members.len() < self.swept + MANY {
+        if self.members.len() < self.swept + MANY.max(self.swept / 2) {
             return;
         }
         let now = self.now;
-        let lingers = |ended: u64| ended.saturating_add(LINGERS) > now;
-        self.members
-            .retain(|_, member| member.ended.is_none_or(lingers));
+        self.members.retain(|_, member| !member.is_over(now));
         self.swept = self.members.len();
     }
 
@@ -222,8 +268,11 @@ impl Tree {
             return false;
         };
         match self.members.get(&pid) {
-            Some(member) => time >= member.since,
-            None => self.has_lost && self.adopts(pid),
+            Some(member) if !member.is_over(time) => time >= member.since,
+            _ => {
+                self.members.remove(&pid);
+                self.has_lost && self.adopts(pid)
+            }
         }
     }
 
@@ -461,11 +510,56 @@ mod tests {
             tree.note(&fork(1000 + pid, 1000 + pid, 7, 30));
         }
         tree.note(&exit(1000, 1000, 30));
-        tree.note(&exit(1001, 1001, 30 + LINGERS));
+        tree.note(&exit(1001, 1001, 31 + LINGERS));
         tree.sweep();
         assert!(tree.has(&sample(7, 40)), "a thread is left");
         assert!(!tree.has(&sample(1000, 40)), "its number is free");
         assert!(tree.has(&sample(1001, 40)), "its last samples may come");
+    }
+
+    /// A process with a thread on three CPUs, in whatever order their rings are
+    /// read, and then a stranger with its number.
+    #[test]
+    fn the_order_of_rings_does_not_matter() {
+        let records = [
+            fork(8, 8, 7, 10),
+            fork(8, 9, 8, 12),
+            exit(8, 8, 15),
+            exit(8, 9, 20),
+        ];
+        // Which of them comes first, second, ...
+        let orders = (0..256_usize).map(|digits| [0, 2, 4, 6].map(|at| digits >> at & 3));
+        let orders = orders.filter(|order| (0..4).all(|record| order.contains(&record)));
+        let mut tried = 0;
+        for order in orders {
+            let mut tree = Tree::of_processes(&[(7, 1)], &attr());
+            order.iter().for_each(|&at| tree.note(&records[at]));
+            assert!(
+                tree.has(&sample(8, 10)) && tree.has(&sample(8, 30)),
+                "{order:?}"
+            );
+            assert!(!tree.has(&sample(8, 9)), "{order:?}: before it began");
+            assert!(!tree.has(&sample(8, 21 + LINGERS)), "{order:?}: a stranger");
+            tree.note(&fork(10, 10, 7, 21 + LINGERS));
+            tree.swept = 0;
+            (0..MANY as i32).for_each(|pid| tree.note(&fork(1000 + pid, 1, 7, 21 + LINGERS)));
+            tree.sweep();
+            assert!(!tree.members.contains_key(&8), "{order:?}");
+            // The number comes again in the tree.
+            tree.note(&fork(8, 8, 7, 5 * LINGERS));
+            assert!(tree.has(&sample(8, 9 * LINGERS)), "{order:?}");
+            tried += 1;
+        }
+        assert_eq!(tried, 24);
+    }
+
+    #[test]
+    fn a_thread_that_ends_does_not_end_a_process_told_of_later() {
+        let mut tree = Tree::of_processes(&[(7, 1)], &attr());
+        tree.note(&fork(8, 9, 8, 12));
+        tree.note(&exit(8, 9, 20));
+        tree.note(&fork(8, 8, 7, 10));
+        assert!(tree.has(&sample(8, 9 * LINGERS)));
     }
 
     #[test]

@@ -147,6 +147,14 @@ impl Unwinding {
         is_felt.then(|| Refusal::to_read_memory(libc::EPERM).to_string())
     }
 
+    /// Frees the buffers that wait for use.
+    pub(crate) fn give_up_spares(&mut self) {
+        self.unwinder.give_up_spares();
+        if let Some(orders) = &self.orders {
+            orders.give_up_spares();
+        }
+    }
+
     /// What became of the stacks so far.
     pub(crate) fn summary(&self) -> LiveSummary {
         self.unwinder.summary()

@@ -27,8 +27,9 @@ use std::time::{Duration, Instant};
 
 /// What was written must be readable in the file after so long.
 pub(crate) const FLUSH_EVERY: Duration = Duration::from_millis(200);
-/// How often memory that is free in the allocator goes back to the system: what a
-/// busy moment needed is not to stay for the rest of a long recording.
+/// How often buffers that wait for use are freed, and memory that is free in the
+/// allocator goes back to the system: what a busy moment needed is not to stay for
+/// the rest of a long recording.
 const TRIM_EVERY: Duration = Duration::from_secs(10);
 /// A buffer larger than this is not kept for reuse, bytes. That of a drain of
 /// two CPUs with deep stacks has 2 MiB, and fresh memory costs as much as to
@@ -209,6 +210,10 @@ impl Writing<'_> {
             result = result.and_then(|()| self.part(came));
             self.keep_books();
             if trimmed.elapsed() >= TRIM_EVERY {
+                pieces.give_up_spares();
+                if let Some(unwinding) = &mut self.unwinding {
+                    unwinding.give_up_spares();
+                }
                 give_free_memory_back();
                 trimmed = Instant::now();
             }

@@ -118,6 +118,12 @@ impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
         self.wanted.forget(tid);
     }
 
+    /// Threads and processes of which something is known.
+    #[cfg(test)]
+    pub(super) fn known(&self) -> usize {
+        self.threads.len() + self.stacks.known_processes()
+    }
+
     /// A process ended with its last thread.
     pub(super) fn forget_process(&mut self, pid: i32) {
         self.stacks.forget(pid);

@@ -161,6 +161,12 @@ impl<F: OpenFile> StackUnwinder<F> {
         self.told_rules.forget(pid, &mut self.unwinder.dsos);
     }
 
+    /// Processes of which something is known.
+    #[cfg(test)]
+    pub(crate) fn known_processes(&self) -> usize {
+        self.runtimes.len() + self.told_rules.len()
+    }
+
     /// Closes files that no process maps any more, where there are many.
     pub(crate) fn close_unused(&mut self, processes: &Processes) {
         self.places

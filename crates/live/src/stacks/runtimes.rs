@@ -333,6 +333,12 @@ impl Runtimes {
         }
     }
 
+    /// Processes of which something is known.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.by_pid.len()
+    }
+
     /// A process ended, or runs another program.
     pub(crate) fn forget(&mut self, pid: i32) {
         self.by_pid.remove(&pid);

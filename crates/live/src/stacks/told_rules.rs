@@ -196,6 +196,12 @@ impl ToldRules {
         }
     }
 
+    /// Processes of which something is known.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.by_pid.len()
+    }
+
     /// A process ended, or runs another program.
     pub(crate) fn forget(&mut self, pid: i32, files: &mut UnwindDsos) {
         if let Some(known) = self.by_pid.remove(&pid) {
