@@ -574,6 +574,48 @@ fn a_thread_that_sleeps_all_the_time_has_its_stack() {
 }
 
 #[test]
+fn what_slept_before_all_is_recorded_has_its_stack_once_it_runs() {
+    const NAME: &str = "waits-everybody";
+    if !may_record_all(NAME) {
+        return;
+    }
+    let Some(program) = compiled(NAME, "waits.c", &["-O2", "-g", "-pthread"]) else {
+        return;
+    };
+    let starts = |arguments: [&str; 3]| {
+        let started = Command::new(&program).args(arguments).spawn();
+        started.expect("it starts")
+    };
+    let mut sleeper = starts(["short", "1000", "1500000"]);
+    let mut idle = starts(["short", "1", "1000000000"]);
+    // Both sleep when the recording begins.
+    std::thread::sleep(std::time::Duration::from_millis(200));
+    let file = scratch().join("waits-everybody.data");
+    let status = prof_command()
+        .args(["record", "-a", "--off-cpu=only", "--duration", "4", "-o"])
+        .arg(&file)
+        .status();
+    for program in [&mut sleeper, &mut idle] {
+        program.kill().expect("it is ours");
+        program.wait().expect("it is ours");
+    }
+    assert!(status.expect("prof starts").success());
+    let waits = shown_of(&file);
+    let of_it = |wait: &&Shown| wait.tid == sleeper.id() as i32 && wait.ns > 50_000_000;
+    let of_it: Vec<&Shown> = waits.iter().filter(of_it).collect();
+    assert!(of_it.len() >= 2, "{}", excerpt(&of_it));
+    let has_place = |wait: &&Shown| wait.stack.iter().any(|name| name == "wait_short");
+    assert!(
+        of_it.iter().all(|wait| has_place(wait)),
+        "{}",
+        excerpt(&of_it)
+    );
+    // Who only slept is not among them.
+    let only_slept = |wait: &Shown| wait.tid == idle.id() as i32;
+    assert!(!waits.iter().any(only_slept), "{}", excerpt(&waits));
+}
+
+#[test]
 fn views_show_the_clock_that_is_asked_for() {
     const NAME: &str = "waits-clocks";
     if !may_record_all(NAME) {

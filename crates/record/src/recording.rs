@@ -26,7 +26,7 @@ use crate::series::Series;
 use crate::setup;
 use crate::snapshots::{self, DeepStacks, WaitReader};
 use crate::stream::Reader;
-use crate::synthesize::{MachineFacts, machine_features, threads_of};
+use crate::synthesize::{MachineFacts, machine_features, processes, threads_of};
 use crate::tally::Counter;
 use crate::tasks::process_of;
 use crate::tracing_data;
@@ -641,7 +641,24 @@ fn sleepers(
         false => Whom::All,
     };
     let clock = options.used_clock()?.id;
-    Sleepers::new(whom, clock, opened, &attached(options, tasks))
+    let mut threads = attached(options, tasks);
+    if options.target == Target::System {
+        // Those that come to run: what they did until then.
+        threads = everybody();
+    }
+    Sleepers::new(whom, clock, opened, &threads)
+}
+
+/// Process and thread of all threads that there are, as far as these are not too
+/// many to be read in the first moments.
+fn everybody() -> Vec<(i32, i32)> {
+    const MOST: usize = 4096;
+    let of_process = |pid: u32| {
+        let threads = threads_of(pid).into_iter();
+        threads.map(move |tid| (pid.cast_signed(), tid.cast_signed()))
+    };
+    let threads = processes().into_iter().flat_map(of_process);
+    threads.take(MOST).collect()
 }
 
 /// Reads for the stacks of threads that sleep what else the unwinder wants.

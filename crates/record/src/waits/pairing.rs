@@ -395,7 +395,9 @@ impl Pairing {
                     state,
                     sample,
                 } => (since, state, sample.or_else(|| within(since)), false),
-                // It was seen to sleep, and nothing else.
+                // It was seen to sleep, and nothing else. Of all threads that there are
+                // these would be most, and who sleeps all the time is of no interest.
+                ThreadState::Unseen if self.whole_cpus => continue,
                 ThreadState::Unseen => match within(self.begin) {
                     None => continue,
                     sample => (self.begin, WaitState::Blocked, sample, true),
@@ -634,6 +636,23 @@ mod tests {
         ];
         assert_eq!(told(&waits), expected);
         assert!(waits.iter().all(|wait| wait.state == WaitState::Blocked));
+    }
+
+    #[test]
+    fn of_whole_cpus_a_thread_that_was_seen_to_sleep_counts_once_it_has_run() {
+        let mut pairing = Pairing::new(true);
+        let marks = [
+            mark(0, 0, Change::Begin),
+            mark(1, 7, read(3, 1)),
+            mark(1, 8, read(3, 2)),
+            mark(5, 7, Change::Runs),
+            mark(9, 0, Change::End),
+        ];
+        marks.into_iter().for_each(|mark| pairing.add(mark));
+        let mut waits = Vec::new();
+        pairing.pair(100, &mut |wait| waits.push(wait));
+        assert_eq!(told(&waits), [(0, 5, Some(1))]);
+        assert_eq!(waits[0].state, WaitState::Blocked);
     }
 
     #[test]
