@@ -605,11 +605,7 @@ fn what_slept_before_all_is_recorded_has_its_stack_once_it_runs() {
     let of_it: Vec<&Shown> = waits.iter().filter(of_it).collect();
     assert!(of_it.len() >= 2, "{}", excerpt(&of_it));
     let has_place = |wait: &&Shown| wait.stack.iter().any(|name| name == "wait_short");
-    assert!(
-        of_it.iter().all(|wait| has_place(wait)),
-        "{}",
-        excerpt(&of_it)
-    );
+    assert!(of_it.iter().all(has_place), "{}", excerpt(&of_it));
     // Who only slept is not among them.
     let only_slept = |wait: &Shown| wait.tid == idle.id() as i32;
     assert!(!waits.iter().any(only_slept), "{}", excerpt(&waits));
