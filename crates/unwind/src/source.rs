@@ -2,6 +2,7 @@
 
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -15,6 +16,12 @@ const CHUNK: usize = 4096;
 /// function that a long recording met, and 64 KiB of each of some ten files were
 /// not met within minutes.
 const CHUNKS_KEPT: usize = 3;
+/// The same of a file whose chunks are read again soon after they were dropped:
+/// each such one is kept from then on, up to 64 KiB. Stacks of node alternate
+/// between a dozen, and read more than one for each sample.
+const MOST_KEPT: usize = 8;
+/// So many of those that were dropped last are remembered.
+const DROPPED: usize = 2 * MOST_KEPT;
 
 /// Where an ELF file's bytes come from.
 ///
@@ -115,13 +122,31 @@ struct Chunks {
     lately: FxHashMap<u64, Box<[u8]>>,
     /// Those used before, and not since.
     before: FxHashMap<u64, Box<[u8]>>,
+    /// The numbers of those that were dropped last, the newest last.
+    dropped: VecDeque<u64>,
+    /// How many more than [`CHUNKS_KEPT`] are kept.
+    more: usize,
 }
 
 impl Chunks {
     /// The chunk, read with `read` unless it is kept.
     fn get(&mut self, number: u64, read: impl FnOnce() -> Box<[u8]>) -> &[u8] {
-        if !self.lately.contains_key(&number) && self.lately.len() >= CHUNKS_KEPT {
+        let most = CHUNKS_KEPT + self.more;
+        if !self.lately.contains_key(&number) && self.lately.len() >= most {
+            let kept = self.before.remove(&number);
+            let dropped = std::mem::take(&mut self.before).into_keys();
+            self.dropped.extend(dropped);
+            let surplus = self.dropped.len().saturating_sub(DROPPED);
+            self.dropped.drain(..surplus);
             self.before = std::mem::take(&mut self.lately);
+            self.before.extend(kept.map(|kept| (number, kept)));
+        }
+        if !self.lately.contains_key(&number)
+            && !self.before.contains_key(&number)
+            && let Some(at) = self.dropped.iter().position(|&it| it == number)
+        {
+            self.dropped.remove(at);
+            self.more = (self.more + 1).min(MOST_KEPT - CHUNKS_KEPT);
         }
         let before = &mut self.before;
         let get = || before.remove(&number).unwrap_or_else(read);
@@ -183,7 +208,7 @@ fn read_up_to(file: &File, out: &mut [u8], offset: u64) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::{CHUNK, CHUNKS_KEPT, Chunks, Source};
+    use super::{CHUNK, CHUNKS_KEPT, Chunks, MOST_KEPT, Source};
     use std::io::Write;
 
     #[test]
@@ -227,5 +252,26 @@ mod tests {
         }
         // Each was read once, though the fourth was first used before its turn.
         assert_eq!(reads, 10 * CHUNKS_KEPT);
+    }
+
+    #[test]
+    fn of_a_file_with_many_chunks_in_use_more_are_kept() {
+        let mut chunks = Chunks::default();
+        let mut reads = 0;
+        let mut round = |chunks: &mut Chunks, count: usize| {
+            for number in 0..count as u64 {
+                chunks.get(number, || {
+                    reads += 1;
+                    vec![0; CHUNK].into()
+                });
+                assert!(chunks.held_bytes() <= 2 * MOST_KEPT * CHUNK);
+            }
+            std::mem::take(&mut reads)
+        };
+        let first: usize = (0..10).map(|_| round(&mut chunks, 8)).sum();
+        assert!(first < 5 * 8, "{first} reads");
+        assert_eq!(round(&mut chunks, 8), 0);
+        // Far too many.
+        assert!((0..10).all(|_| round(&mut chunks, 100) > 90));
     }
 }
