@@ -51,6 +51,8 @@ const LONGEST_IDLE: Duration = Duration::from_secs(1);
 
 /// Most bytes read for one sample.
 const MOST_BYTES: u64 = 4 << 20;
+/// So many of a range are read first; more, by and by, while all of it is there.
+const AT_FIRST: usize = 64 << 10;
 /// Most bytes of snapshots that are with the unwinder or wait for it, and of
 /// buffers kept for reuse.
 const MOST_OUT: usize = 16 << 20;
@@ -159,12 +161,15 @@ impl Snapshots {
         locked(&self.taken).spare.give_up();
     }
 
-    /// A buffer of this length, with whatever in it.
-    fn buffer(&self, length: usize) -> Vec<u8> {
-        let mut buffer = locked(&self.taken).spare.take_filled();
+    /// A buffer of this length, with whatever in it, or a buffer that is out already
+    /// made so long.
+    fn grown(&self, buffer: Option<Vec<u8>>, length: usize) -> Vec<u8> {
+        let counted = buffer.as_ref().map_or(0, Vec::capacity);
+        let spare = || locked(&self.taken).spare.take_filled();
+        let mut buffer = buffer.unwrap_or_else(spare);
         buffer.reserve_exact(length.saturating_sub(buffer.len()));
         buffer.resize(length, 0);
-        locked(&self.taken).out += buffer.capacity();
+        locked(&self.taken).out += buffer.capacity().saturating_sub(counted);
         buffer
     }
 
@@ -219,7 +224,9 @@ impl Snapshots {
         let Some(wanted) = self.wanted_of(tid).filter(|_| self.has_room()) else {
             return;
         };
-        let pieces = read_pieces(pid, copied_until, &wanted, |length| self.buffer(length));
+        let pieces = read_pieces(pid, copied_until, &wanted, |old, length| {
+            self.grown(old, length)
+        });
         self.add(MemorySnapshot { tid, time, pieces });
     }
 
@@ -518,8 +525,8 @@ impl Reader<'_> {
         wanted: &[Range<u64>],
     ) -> Option<MemorySnapshot> {
         let copied_until = self.unmoved_until(sample, left)?;
-        let buffer = |length| self.deep.orders.buffer(length);
-        let pieces = read_pieces(sample.pid, copied_until, wanted, buffer);
+        let grown = |old, length| self.deep.orders.grown(old, length);
+        let pieces = read_pieces(sample.pid, copied_until, wanted, grown);
         let is_good = !pieces.is_empty() && self.stayed_away(sample.tid, left.time);
         self.deep.orders.snapshot(sample, pieces, is_good)
     }
@@ -658,12 +665,13 @@ fn copied_until(
     is_there.then(|| sp.saturating_add(copied.len() as u64))
 }
 
-/// The wanted ranges of a process, as far as they can be read.
+/// The wanted ranges of a process, as far as they can be read; `grown` gives a
+/// buffer of a length, or makes one longer.
 fn read_pieces(
     pid: i32,
     copied_until: u64,
     wanted: &[Range<u64>],
-    buffer: impl Fn(usize) -> Vec<u8>,
+    grown: impl Fn(Option<Vec<u8>>, usize) -> Vec<u8>,
 ) -> Vec<(u64, Vec<u8>)> {
     let Ok(pid) = u32::try_from(pid) else {
         return Vec::new();
@@ -680,17 +688,38 @@ fn read_pieces(
             continue;
         }
         left -= length;
-        let mut bytes = buffer(length as usize);
-        let got = process::read_memory(pid, start, &mut bytes).unwrap_or(0);
-        bytes.truncate(got);
-        pieces.push((start, bytes));
+        pieces.push((start, read_range(pid, (start, length as usize), &grown)));
     }
     pieces
 }
 
+/// So many bytes of a process, as far as they can be read, piece by piece: where a
+/// stack ends is not known as a rule, and room for what is not there costs more
+/// than to read what is.
+fn read_range(
+    pid: u32,
+    (start, length): (u64, usize),
+    grown: &impl Fn(Option<Vec<u8>>, usize) -> Vec<u8>,
+) -> Vec<u8> {
+    let mut size = length.min(AT_FIRST);
+    let mut bytes = grown(None, size);
+    let mut done = 0;
+    loop {
+        let room = bytes.get_mut(done..).unwrap_or_default();
+        let got = process::read_memory(pid, start + done as u64, room).unwrap_or(0);
+        done += got;
+        if done < size || size == length {
+            bytes.truncate(done);
+            return bytes;
+        }
+        size = length.min(size * 4);
+        bytes = grown(Some(bytes), size);
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{MemorySnapshot, Snapshots, read_pieces};
+    use super::{MemorySnapshot, Snapshots, locked, read_pieces};
     use std::collections::HashMap;
 
     #[test]
@@ -698,7 +727,11 @@ mod tests {
         let values = [1_u64, 2, 3, 4];
         let start = values.as_ptr() as u64;
         let pid = std::process::id() as i32;
-        let new = |length| vec![0; length];
+        let new = |old: Option<Vec<u8>>, length| {
+            let mut buffer = old.unwrap_or_default();
+            buffer.resize(length, 0);
+            buffer
+        };
         let wanted = [start..start + 32, start..start + 8];
         let pieces = read_pieces(pid, start + 8, &wanted, new);
         if pieces.is_empty() {
@@ -717,6 +750,31 @@ mod tests {
         );
         let range = 0..8;
         assert!(read_pieces(-1, 0, &[range], new).is_empty());
+        // Longer than what is read first.
+        let long: Vec<u8> = (0..300_000_u32).map(|at| (at / 7) as u8).collect();
+        let start = long.as_ptr() as u64;
+        let range = start..start + long.len() as u64;
+        assert_eq!(read_pieces(pid, start, &[range], new), [(start, long)]);
+    }
+
+    #[test]
+    fn room_is_made_for_what_is_there_and_all_of_it_is_counted() {
+        let snapshots = Snapshots::default();
+        let pid = std::process::id() as i32;
+        // The top of the first thread's stack, behind which nothing is.
+        let maps = std::fs::read_to_string("/proc/self/maps").expect("proc");
+        let stack = maps.lines().find(|line| line.ends_with("[stack]"));
+        let end = stack.and_then(|line| line.split(['-', ' ']).nth(1));
+        let end = end.and_then(|end| u64::from_str_radix(end, 16).ok());
+        let start = end.expect("a stack") - 4096;
+        let range = start..start + (4 << 20);
+        let grown = |old, length| snapshots.grown(old, length);
+        let pieces = read_pieces(pid, start, &[range], grown);
+        let bytes = pieces.first().map_or(0, |(_, bytes)| bytes.capacity());
+        assert!(bytes > 0 && bytes < 4 << 20, "{bytes} bytes");
+        assert_eq!(locked(&snapshots.taken).out, bytes);
+        snapshots.give_back([pieces]);
+        assert_eq!(locked(&snapshots.taken).out, 0);
     }
 
     #[test]

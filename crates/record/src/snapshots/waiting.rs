@@ -106,8 +106,8 @@ impl<'a> WaitReader<'a> {
         }
         let record = Record::new(&self.scratch, 0, &self.deep.layouts)?;
         let copied_until = copied_until(&record, |_| true, &mut self.now)?;
-        let buffer = |length| self.deep.orders.buffer(length);
-        let pieces = read_pieces(sample.pid, copied_until, &wanted, buffer);
+        let grown = |old, length| self.deep.orders.grown(old, length);
+        let pieces = read_pieces(sample.pid, copied_until, &wanted, grown);
         self.look_through();
         let is_good = !pieces.is_empty() && self.leavers.is_away((ring, sample));
         self.deep.orders.snapshot(sample, pieces, is_good)
