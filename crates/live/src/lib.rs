@@ -44,6 +44,7 @@ mod left_out;
 mod links;
 mod mapped_dsos;
 mod memory;
+mod nearby;
 mod outbox;
 mod outer;
 mod popped;

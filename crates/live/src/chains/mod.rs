@@ -12,6 +12,7 @@ mod walk;
 use crate::known_frame::Known;
 use crate::links::{Link, Links};
 use crate::memory::{SparePieces, TargetMemory};
+use crate::nearby::Lines;
 use crate::outbox::{Trial, Verdict};
 use crate::stacks::{OpenFile, StackUnwinder};
 use crate::thread_sample::ThreadSample;
@@ -55,6 +56,8 @@ pub(super) struct Chains<F, M> {
     /// The part of it that would do.
     part: Option<Range<u64>>,
     names: Names,
+    /// Objects of runtimes, as they are in this drain.
+    lines: Lines,
     found: Found,
 }
 
@@ -91,6 +94,7 @@ impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
             reached: Vec::new(),
             part: None,
             names: Names::default(),
+            lines: Lines::default(),
             found: Found::default(),
         }
     }

@@ -9,6 +9,7 @@
 use super::Chains;
 use crate::known_frame::Known;
 use crate::memory::TargetMemory;
+use crate::nearby::words_at;
 use crate::provisional::{EACH, FIRST};
 use crate::stacks::{OpenFile, Runtimes};
 use crate::thread_sample::ThreadSample;
@@ -68,9 +69,18 @@ pub(crate) struct NamedRange {
 pub(super) struct Names {
     ids: FxHashMap<String, u64>,
     told: FxHashMap<i32, Told>,
-    /// By thread and address: what a word held, and in which drain.
-    seen: FxHashMap<(i32, u64), (u64, u64)>,
+    /// By thread and address: what a word held.
+    seen: FxHashMap<(i32, u64), SeenWord>,
     pending: Vec<NamedRange>,
+}
+
+/// What a word held, if it could be read, the drain in which it was seen so first,
+/// and the last one.
+#[derive(Debug, Clone, Copy)]
+struct SeenWord {
+    word: Option<u64>,
+    since: u64,
+    last: u64,
 }
 
 /// What was told of a process.
@@ -170,8 +180,8 @@ impl Names {
         });
     }
 
-    /// Reads the words that were not copied. What is there now is believed
-    /// if it was there in an earlier drain, too.
+    /// Reads the words that were not copied, each once in a drain. What is there
+    /// now is believed if it was there in an earlier drain, too.
     pub(super) fn read(
         &mut self,
         sample: &ThreadSample<'_>,
@@ -179,29 +189,38 @@ impl Names {
         memory: &impl TargetMemory,
         words: &mut [Word],
     ) {
-        let wanted = |word: &Word| match word {
-            Word::At(slot) => Some(*slot),
-            _ => None,
-        };
-        let slots: Vec<u64> = words.iter().filter_map(wanted).take(MAX_READ).collect();
-        if slots.is_empty() {
-            return;
-        }
         if self.seen.len() >= MAX_SEEN {
             self.seen.clear();
         }
-        let mut read = vec![0; slots.len()];
-        let got = memory.read_words(sample.state.pid, &slots, &mut read);
-        let unread = words.iter_mut().filter(|it| wanted(it).is_some());
-        for (it, (&slot, &word)) in unread.zip(slots.iter().zip(&read).take(got)) {
-            let seen = self.seen.entry((sample.tid, slot)).or_insert((word, drain));
-            if seen.0 != word {
-                *seen = (word, drain);
-            }
-            *it = match seen.1 < drain {
-                true => Word::Is(word),
-                false => Word::Unknown,
+        let is_new = |slot: &u64| {
+            let seen = self.seen.get(&(sample.tid, *slot));
+            seen.is_none_or(|seen| seen.last != drain)
+        };
+        let slots: Vec<u64> = words.iter().filter_map(Word::unread).collect();
+        let new: Vec<u64> = slots.into_iter().filter(is_new).take(MAX_READ).collect();
+        let read = words_at(memory, sample.state.pid, &new);
+        for (&slot, word) in new.iter().zip(read) {
+            let now = SeenWord {
+                word,
+                since: drain,
+                last: drain,
             };
+            let seen = self.seen.entry((sample.tid, slot)).or_insert(now);
+            *seen = match seen.word == word {
+                true => SeenWord {
+                    last: drain,
+                    ..*seen
+                },
+                false => now,
+            };
+        }
+        for it in words {
+            let seen = it.unread().and_then(|at| self.seen.get(&(sample.tid, at)));
+            let Some(seen) = seen.filter(|seen| seen.last == drain) else {
+                continue;
+            };
+            let word = seen.word.filter(|_| seen.since < drain);
+            *it = word.map_or(Word::Unknown, Word::Is);
         }
     }
 }
@@ -320,6 +339,16 @@ pub(super) enum Word {
     /// In memory that was not copied.
     At(u64),
     Unknown,
+}
+
+impl Word {
+    /// Where it is, if it was not copied.
+    fn unread(&self) -> Option<u64> {
+        match self {
+            Self::At(slot) => Some(*slot),
+            Self::Is(_) | Self::Unknown => None,
+        }
+    }
 }
 
 /// The methods of frames, as far as the copy holds them.

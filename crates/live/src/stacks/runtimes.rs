@@ -166,6 +166,21 @@ impl Runtimes {
         Some(scripts.engine().slots(fp))
     }
 
+    /// Whether a frame with this return address has no JavaScript function.
+    pub(crate) fn is_native(&self, pid: i32, pc: u64) -> bool {
+        let scripts = self.by_pid.get(&pid).and_then(|it| it.scripts.as_ref());
+        scripts.is_some_and(|scripts| scripts.natives.has(pc))
+    }
+
+    /// The frame with this return address into a file has a JavaScript function, or
+    /// no objects in its place.
+    pub(crate) fn saw_script(&mut self, pid: i32, pc: u64, has_function: bool) {
+        let known = self.by_pid.get_mut(&pid);
+        if let Some(scripts) = known.and_then(|it| it.scripts.as_mut()) {
+            scripts.natives.saw(pc, has_function);
+        }
+    }
+
     /// The name of the JavaScript function of a frame.
     pub(crate) fn script_name(
         &mut self,

@@ -7,8 +7,13 @@
 use prof_runtimes::{JsFunction, Memory, V8};
 use rustc_hash::FxHashMap;
 
-/// Most functions that are remembered.
+/// Most functions that are remembered, and most return addresses.
 const MAX_FUNCTIONS: usize = 1 << 16;
+/// When a frame had so often no objects where those of JavaScript have them, its
+/// return address is one of native code.
+const NATIVE: u8 = 16;
+/// Of one that had a function.
+const SCRIPT: u8 = u8::MAX;
 
 /// A function as it was found.
 #[derive(Debug)]
@@ -26,6 +31,36 @@ struct Found {
 pub(crate) struct Scripts {
     engine: V8,
     functions: FxHashMap<u64, Found>,
+    pub(crate) natives: Natives,
+}
+
+/// Frames without JavaScript functions.
+#[derive(Debug, Default)]
+pub(crate) struct Natives {
+    /// By return address into a file: how often its frame had no objects, up to
+    /// [`NATIVE`], or [`SCRIPT`].
+    seen: FxHashMap<u64, u8>,
+}
+
+impl Natives {
+    /// Whether a frame with this return address need not be asked for a function.
+    pub(crate) fn has(&self, pc: u64) -> bool {
+        self.seen.get(&pc) == Some(&NATIVE)
+    }
+
+    /// The frame with this return address into a file has a function, or no
+    /// objects in its place.
+    pub(crate) fn saw(&mut self, pc: u64, has_function: bool) {
+        if self.seen.len() >= MAX_FUNCTIONS {
+            self.seen.clear();
+        }
+        let seen = self.seen.entry(pc).or_default();
+        *seen = match (has_function, *seen) {
+            (true, _) => SCRIPT,
+            (false, ..NATIVE) => *seen + 1,
+            (false, seen) => seen,
+        };
+    }
 }
 
 /// What a frame says: the object that is its function, and its bytecode.
@@ -42,6 +77,7 @@ impl Scripts {
         Self {
             engine,
             functions: FxHashMap::default(),
+            natives: Natives::default(),
         }
     }
 
@@ -79,5 +115,25 @@ impl Scripts {
         let is_proven = frame.bytecode.is_some() && frame.bytecode == is.bytecode;
         let is_old = frame.is_compiled && found.since < drain;
         found.name.as_deref().filter(|_| is_proven || is_old)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{NATIVE, Natives};
+
+    #[test]
+    fn a_frame_that_never_has_objects_is_native_and_one_that_had_a_function_never() {
+        let mut natives = Natives::default();
+        natives.saw(7, true);
+        for _ in 0..NATIVE {
+            assert!(!natives.has(5));
+            natives.saw(5, false);
+            natives.saw(7, false);
+        }
+        assert!(natives.has(5) && !natives.has(7) && !natives.has(6));
+        // Other code may be there by now.
+        natives.saw(5, true);
+        assert!(!natives.has(5));
     }
 }
