@@ -252,3 +252,43 @@ fn a_stream_tells_at_its_end_what_became_of_the_stacks() {
     let told = told.unwrap_or_default();
     assert!(told.contains("\"chain_ends\""), "{told}");
 }
+
+/// Build-ids in the mappings of one recorder mark those of another that asked for
+/// none, and perf 6.1 aborts by what it takes for one: see the README.
+#[test]
+fn perf_records_prof_without_build_ids() {
+    let test = "perf_records_prof_without_build_ids";
+    let folder = tempfile::tempdir_in(scratch()).expect("a folder");
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    for perf in perfs(test) {
+        let ours = [
+            env!("CARGO_BIN_EXE_prof"),
+            "record",
+            "-q",
+            "-B",
+            "-o",
+            &path("ours"),
+        ];
+        let run = Command::new(&perf)
+            .args(["record", "-q", "-e", "cpu-clock:u", "-o", &path("theirs")])
+            .args(ours)
+            .args(["sh", "-c", "exec /bin/true"])
+            .output()
+            .expect("perf starts");
+        let said = String::from_utf8_lossy(&run.stderr);
+        assert_eq!(run.status.code(), Some(0), "{}: {said}", perf.display());
+        let script = Command::new(&perf)
+            .args([
+                "script",
+                "-i",
+                &path("theirs"),
+                "--show-mmap-events",
+                "-F",
+                "comm",
+            ])
+            .output();
+        let script = script.expect("perf starts");
+        let mapped = String::from_utf8_lossy(&script.stdout);
+        assert!(script.status.success() && mapped.contains("prof"), "{said}");
+    }
+}

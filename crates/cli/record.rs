@@ -281,6 +281,8 @@ pub(crate) struct Args {
     #[arg(long)]
     sample_identifier: bool,
     /// No build-ids.
+    ///
+    /// For a perf record of 6.1 beside or around this one, which may abort by those of ours.
     #[arg(short = 'B', long)]
     no_buildid: bool,
     /// No names in the file: those of what was sampled are looked up when the

@@ -467,6 +467,8 @@ impl Reader<'_> {
             let _ = signals.end(event);
         }
         self.deep.end();
+        // Up to 64 KiB each, and there is such a thread for each CPU.
+        (self.scratch, self.now) = (Vec::new(), Vec::new());
         pause
     }
 
