@@ -2,7 +2,8 @@
 //! for it.
 
 use crate::about::About;
-use crate::stack_builder::{BRANCH_MODES, ProcessNow, StackBuilder};
+use crate::raw_locations::ProcessNow;
+use crate::stack_builder::{BRANCH_MODES, StackBuilder};
 use prof_abi::{CpuMode, Misc, SampleType};
 use prof_perfdata::{Body, Branch, Event, Features, Record, Sample as RawSample};
 use prof_profile::{Avma, Counting, Detail, LocationId, NameId, Names, Samples, TakenBranch};

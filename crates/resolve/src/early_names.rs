@@ -8,8 +8,8 @@
 use crate::dso_files::DsoFiles;
 use crate::found::Found;
 use crate::lookups::look_up_in_file;
+use crate::raw_locations::RawLocation;
 use crate::recorded::RecordedKernel;
-use crate::stack_builder::RawLocation;
 use prof_live::{MappedDso, MappedDsoId, MappedDsos};
 use prof_profile::DsoKind;
 use prof_symbolize::{Detail, SymbolFile};

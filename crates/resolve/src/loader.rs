@@ -9,12 +9,13 @@ use crate::futexes::Futexes;
 use crate::jit_owners::JitOwners;
 use crate::naming::Namer;
 use crate::options::{How, LoadOptions};
+use crate::raw_locations::{ProcessNow, RawChain};
 use crate::recorded::{
     RecordedKernel, build_ids, carried_symbols, event_groups, is_of_this_host, origin,
 };
 use crate::recorded_files::RecordedFiles;
 use crate::sample_stacks::{SampleStacks, Seen};
-use crate::stack_builder::{ChainHash, ProcessNow, RawChain, StackBuilder};
+use crate::stack_builder::{ChainHash, StackBuilder};
 use crate::tally::Tally;
 use crate::task_table::TaskTable;
 use crate::trusting::{self, Outline};

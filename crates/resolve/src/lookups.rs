@@ -1,7 +1,7 @@
 //! Looking addresses up as stacks have them.
 
 use crate::found::Resolved;
-use crate::stack_builder::RawLocation;
+use crate::raw_locations::RawLocation;
 use prof_abi::CpuMode;
 use prof_profile::{FileOffset, Svma, UnnamedReason};
 use prof_symbolize::{Detail, Lookup, SymbolFile};

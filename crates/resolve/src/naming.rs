@@ -7,8 +7,8 @@ use crate::jit_names::{JitNames, RefusedLines};
 use crate::jit_owners::JitOwners;
 use crate::lookups::{CarriedSymbols, look_up_call, look_up_in_file, named_by_itself};
 use crate::progress::{Phase, Progress};
+use crate::raw_locations::RawLocation;
 use crate::recorded::{ListedKernel, RecordedKernel};
-use crate::stack_builder::RawLocation;
 use crate::tables::{Named, Tables};
 use prof_live::{MappedDso, MappedDsoId, MappedDsos};
 use prof_profile::{Avma, Dso, DsoKind, Names, UnnamedReason};
@@ -481,7 +481,7 @@ pub(crate) fn beside_address(dso: &MappedDso, listed: &ListedKernel) -> Vec<u8> 
 #[cfg(test)]
 mod tests {
     use super::{CarriedSymbols, by_dso, dso_names, look_up_call, named_by_itself};
-    use crate::stack_builder::RawLocation;
+    use crate::raw_locations::RawLocation;
     use prof_abi::CpuMode;
     use prof_live::{MappedDso, MappedDsoId, MappedDsos};
     use prof_profile::{DsoKind, Svma, UnnamedReason};

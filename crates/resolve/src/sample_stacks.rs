@@ -2,8 +2,9 @@
 
 use crate::branch_history::{self, BranchHistory};
 use crate::options::LoadOptions;
+use crate::raw_locations::{ProcessNow, RawChain};
 use crate::recorded_files::RecordedFiles;
-use crate::stack_builder::{ChainHash, ProcessNow, RawChain, StackBuilder};
+use crate::stack_builder::{ChainHash, StackBuilder};
 use crate::tally::StackTally;
 use prof_abi::SampleType;
 use prof_abi::{CallchainContext, CpuMode};

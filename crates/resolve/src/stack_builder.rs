@@ -2,188 +2,17 @@
 
 use crate::branch_history::Entry;
 use crate::chain_key::ChainKeys;
+use crate::known_chains::{Interned, Known};
+use crate::raw_locations::{ProcessNow, RawChain, RawLocation, Side, find, intern};
+use crate::recent_places::{ChainEntry, Place, Recent};
 use hashbrown::{HashMap, HashTable};
-use prof_abi::{CallchainContext, CpuMode};
-use prof_live::AddressSpace;
-use prof_live::MappedDsoId;
-use prof_live::Processes;
+use prof_abi::CpuMode;
+use prof_live::{MappedDsoId, Processes};
 use prof_profile::{Avma, BranchFrame, BranchFrameId, LocationId, StackId, StackTree};
-
-/// A process as it is at the moment.
-#[derive(Clone, Copy)]
-pub(crate) struct ProcessNow<'a> {
-    pub(crate) processes: &'a Processes,
-    pub(crate) pid: i32,
-}
-
-impl<'a> ProcessNow<'a> {
-    /// What addresses of this mode refer to in it.
-    #[inline]
-    fn side(self, mode: CpuMode) -> Side<'a> {
-        Side {
-            mode,
-            space: self.processes.space(self.pid, mode),
-        }
-    }
-}
-
-/// The user's or the kernel's side of a process: what addresses of a mode
-/// refer to.
-#[derive(Clone, Copy)]
-struct Side<'a> {
-    mode: CpuMode,
-    /// `None` if nothing is known to be mapped.
-    space: Option<&'a AddressSpace>,
-}
-
-/// An address before it has a name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct RawLocation {
-    pub(crate) mode: CpuMode,
-    /// `None` if no mapping holds the address.
-    pub(crate) dso: Option<MappedDsoId>,
-    /// File offset in files, else the live address.
-    pub(crate) address: u64,
-    pub(crate) is_return: bool,
-    /// See [`prof_profile::Location::branch`].
-    pub(crate) branch: Option<BranchFrameId>,
-}
-
-impl RawLocation {
-    /// A hash in one multiplication.
-    #[inline]
-    fn hash(&self) -> u64 {
-        let dso = self.dso.map_or(u32::MAX, |dso| dso.0);
-        let rest = u64::from(dso) << 8 | (self.mode as u64) << 1 | u64::from(self.is_return);
-        let branch = self.branch.map_or(0, |branch| u64::from(branch.0) + 1);
-        let mixed = (self.address ^ rest.rotate_left(29) ^ branch.rotate_left(48))
-            .wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        mixed ^ mixed >> 32
-    }
-}
-
-/// Where a sample was: what its record says.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct RawChain<C> {
-    pub(crate) pid: i32,
-    /// The mode of the sample itself.
-    pub(crate) mode: CpuMode,
-    pub(crate) ip: Option<Avma>,
-    /// Entries as recorded, context markers among them.
-    pub(crate) entries: C,
-}
 
 /// What tells a chain from others, but for the process it is of.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ChainHash([u64; 2]);
-
-/// The stacks of chains seen lately. A chain that is not here is interned anew
-/// and gets the stack it had before.
-///
-/// A chain has one set in which it may be, of two places that are a line of the
-/// cache: a look-up waits for memory once. In a set what was used last stands
-/// first, and what is new takes the place of the other: what is met once does
-/// not drive out what comes often.
-struct Known {
-    /// A power of two.
-    sets: Vec<Set>,
-    /// Chains put in since the sets became so many.
-    put: usize,
-}
-
-#[derive(Clone, Copy)]
-#[repr(align(64))]
-struct Set([Slot<(u64, u64), Interned>; 2]);
-
-/// A place in a table, and what is there.
-#[derive(Clone, Copy)]
-struct Slot<K, V> {
-    key: K,
-    value: V,
-}
-
-impl Set {
-    const EMPTY: Self = Self(
-        [Slot {
-            // Keys are random: none is 0.
-            key: (0, 0),
-            value: Interned {
-                stack: StackId::EMPTY,
-                merged: 0,
-                left_out: 0,
-                depth: 0,
-            },
-        }; 2],
-    );
-}
-
-impl Known {
-    const FEWEST: usize = 1 << 6;
-    /// 4 MB: chains that come again do so soon. Four times as many spared a
-    /// fiftieth of the chains that are interned anew, and cost more than that.
-    const MOST: usize = 1 << 16;
-
-    /// With room for so many chains.
-    fn with_room(chains: usize) -> Self {
-        let sets = (chains / 2).clamp(Self::FEWEST, Self::MOST);
-        Self {
-            sets: vec![Set::EMPTY; sets.next_power_of_two()],
-            put: 0,
-        }
-    }
-
-    /// In which set a chain may be.
-    #[inline]
-    fn place(&self, key: (u64, u64)) -> usize {
-        key.1 as usize & (self.sets.len() - 1)
-    }
-
-    /// Begins to read a set.
-    #[inline]
-    fn touch(&self, key: (u64, u64)) {
-        let set = self.sets.get(self.place(key));
-        std::hint::black_box(set.map(|Set([first, _])| first.key.0));
-    }
-
-    #[inline]
-    fn get(&mut self, key: (u64, u64)) -> Option<Interned> {
-        let place = self.place(key);
-        let Set([first, second]) = self.sets.get_mut(place)?;
-        if first.key == key {
-            return Some(first.value);
-        }
-        if second.key != key {
-            return None;
-        }
-        std::mem::swap(first, second);
-        Some(first.value)
-    }
-
-    /// Puts in what [`Known::get`] does not find.
-    fn put(&mut self, key: (u64, u64), value: Interned) {
-        if self.put >= 2 * self.sets.len() && self.sets.len() < Self::MOST {
-            self.grow();
-        }
-        self.put += 1;
-        let place = self.place(key);
-        if let Some(Set([first, second])) = self.sets.get_mut(place) {
-            let old = if first.key == (0, 0) { first } else { second };
-            *old = Slot { key, value };
-        }
-    }
-
-    /// Makes the sets twice as many.
-    fn grow(&mut self) {
-        let twice = vec![Set::EMPTY; 2 * self.sets.len()];
-        let old = std::mem::replace(&mut self.sets, twice);
-        self.put = 0;
-        for Slot { key, value } in old.into_iter().flat_map(|Set(slots)| slots) {
-            if key != (0, 0) {
-                self.put(key, value);
-            }
-        }
-    }
-}
 
 /// Interns stacks and locations; a chain seen before in the same address
 /// space costs one hash.
@@ -217,154 +46,12 @@ pub(crate) struct StackBuilder {
 /// Modes of a processor, see [`CpuMode`].
 const MODES: usize = 8;
 
-/// The stack of a chain.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Interned {
-    pub(crate) stack: StackId,
-    /// Callers in no mapping whose address is not kept.
-    pub(crate) merged: u32,
-    /// Those of them that are left out of the stack, because the one
-    /// above or below them in it stands for them, too.
-    pub(crate) left_out: u32,
-    /// Frames, those left out included.
-    pub(crate) depth: u32,
-}
-
 /// Where the ends of branches are looked for: they cross from user to kernel.
 pub(crate) const BRANCH_MODES: [CpuMode; 3] =
     [CpuMode::User, CpuMode::Kernel, CpuMode::GuestKernel];
 
 /// Stands for the address of callers that are not told apart.
 const MERGED: u64 = u64::MAX;
-
-/// An address in one state of an address space.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Place {
-    address: u64,
-    /// The number of the address space's state, which is the same only while its
-    /// mappings are; the mode; and whether it is a return address.
-    rest: u64,
-}
-
-impl Place {
-    #[inline]
-    fn new(side: Side<'_>, address: Avma, is_return: bool) -> Self {
-        let version = side.space.map_or(0, AddressSpace::version);
-        Self {
-            address: address.0,
-            rest: version << 4 | (side.mode as u64) << 1 | u64::from(is_return),
-        }
-    }
-
-    #[inline]
-    fn hash(&self) -> usize {
-        let mixed = self.address ^ self.rest.rotate_left(40);
-        (mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize
-    }
-}
-
-/// The locations of places met lately, each in the one slot it may have.
-struct Recent {
-    mapped: Vec<Slot<Place, LocationId>>,
-    /// Of callers in no mapping: apart, since most come once and would drive out
-    /// what comes often. Those that come again do so soon: 7 of 10 are here.
-    unmapped: Vec<Slot<Place, LocationId>>,
-}
-
-impl Recent {
-    /// Powers of two: 393 KB and 49 KB.
-    const MAPPED: usize = 1 << 14;
-    const UNMAPPED: usize = 1 << 11;
-
-    fn new() -> Self {
-        // No place is so: no mode has all bits.
-        let key = Place {
-            address: 0,
-            rest: u64::MAX,
-        };
-        let value = LocationId(0);
-        Self {
-            mapped: vec![Slot { key, value }; Self::MAPPED],
-            unmapped: vec![Slot { key, value }; Self::UNMAPPED],
-        }
-    }
-
-    #[inline]
-    fn get(&self, place: &Place) -> Option<LocationId> {
-        let hash = place.hash();
-        let held = |slot: &&Slot<Place, LocationId>| slot.key == *place;
-        // The small table first: most of what is there waits for no memory.
-        let unmapped = self.unmapped.get(hash & (Self::UNMAPPED - 1)).filter(held);
-        let mapped = || self.mapped.get(hash & (Self::MAPPED - 1)).filter(held);
-        unmapped.or_else(mapped).map(|slot| slot.value)
-    }
-
-    fn put(&mut self, key: Place, value: LocationId) {
-        let place = key.hash() & (Self::MAPPED - 1);
-        if let Some(slot) = self.mapped.get_mut(place) {
-            *slot = Slot { key, value };
-        }
-    }
-
-    fn put_unmapped(&mut self, key: Place, value: LocationId) {
-        let place = key.hash() & (Self::UNMAPPED - 1);
-        if let Some(slot) = self.unmapped.get_mut(place) {
-            *slot = Slot { key, value };
-        }
-    }
-
-    /// The entries of a chain, each with its location if that was met lately.
-    /// Nothing else is done meanwhile, so that the memory of many slots is waited
-    /// for at once.
-    fn look_up<C>(&self, process: ProcessNow<'_>, chain: RawChain<C>, out: &mut Vec<ChainEntry>)
-    where
-        C: Iterator<Item = u64>,
-    {
-        out.clear();
-        let own = process.side(chain.mode);
-        let mut add = |side: Side<'_>, address: Avma, is_return: bool| {
-            out.push(ChainEntry {
-                location: self.get(&Place::new(side, address, is_return)),
-                address,
-                mode: side.mode,
-                is_return,
-            });
-        };
-        let (mut side, mut is_return) = (own, false);
-        let mut leaf = chain.ip;
-        for entry in chain.entries {
-            if let Some(context) = CallchainContext::from_entry(entry) {
-                side = process.side(context.cpu_mode());
-                is_return = false;
-                continue;
-            }
-            let mut address = Avma(entry);
-            if let Some(ip) = leaf.take() {
-                if side.mode == chain.mode {
-                    // The sample's own address is the more exact one (PEBS).
-                    address = ip;
-                } else {
-                    add(own, ip, false);
-                }
-            }
-            add(side, address, is_return);
-            is_return = true;
-        }
-        if let Some(ip) = leaf {
-            add(own, ip, false);
-        }
-    }
-}
-
-/// An address of a chain.
-#[derive(Debug, Clone, Copy)]
-struct ChainEntry {
-    /// If it was met lately.
-    location: Option<LocationId>,
-    address: Avma,
-    mode: CpuMode,
-    is_return: bool,
-}
 
 impl StackBuilder {
     /// A builder that tells at most `unmapped_limit` callers in no mapping
@@ -651,29 +338,12 @@ impl StackBuilder {
     }
 }
 
-fn find(index: &HashTable<u32>, list: &[RawLocation], raw: &RawLocation) -> Option<LocationId> {
-    let same = |&index: &u32| list.get(index as usize) == Some(raw);
-    index.find(raw.hash(), same).map(|&index| LocationId(index))
-}
-
-/// The id of `raw` in `list`, where it is put if it is new.
-fn intern(index: &mut HashTable<u32>, list: &mut Vec<RawLocation>, raw: RawLocation) -> LocationId {
-    if let Some(known) = find(index, list, &raw) {
-        return known;
-    }
-    let id = u32::try_from(list.len()).expect("fewer than 2^32 locations");
-    let hash_of = |&id: &u32| list.get(id as usize).map_or(0, RawLocation::hash);
-    index.insert_unique(raw.hash(), id, hash_of);
-    list.push(raw);
-    LocationId(id)
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{ChainKeys, Interned, Known, RawChain, StackBuilder};
+    use super::{RawChain, StackBuilder};
     use prof_abi::{CallchainContext, CpuMode};
     use prof_live::{MapEvent, Processes};
-    use prof_profile::{Avma, FileOffset, StackId};
+    use prof_profile::{Avma, FileOffset};
 
     fn processes() -> Processes {
         let mut processes = Processes::default();
@@ -717,50 +387,6 @@ mod tests {
             frames(&[], CpuMode::User, 0x1010),
             [(CpuMode::User, 0x210, false)]
         );
-    }
-
-    #[test]
-    fn known_chains_are_bounded_and_those_in_use_stay() {
-        let mut known = Known::with_room(0);
-        let one = |stack| Interned {
-            stack: StackId(stack),
-            merged: 0,
-            left_out: 0,
-            depth: 1,
-        };
-        let keys = ChainKeys::new();
-        let key = |number: u32| keys.key([u64::from(number)].into_iter());
-        for number in 0..3 * Known::MOST as u32 {
-            known.put(key(number), one(number));
-            let in_use = known.get(key(0)).map(|known| known.stack);
-            assert_eq!(in_use, Some(StackId(0)));
-        }
-        assert_eq!(known.sets.len(), Known::MOST);
-        let kept = (1..3 * Known::MOST as u32).filter(|&it| known.get(key(it)).is_some());
-        assert!((Known::MOST..2 * Known::MOST).contains(&kept.count()));
-    }
-
-    #[test]
-    fn chains_stay_known_when_their_table_grows() {
-        let (mut known, keys) = (Known::with_room(0), ChainKeys::new());
-        let few = (Known::FEWEST * 64) as u32;
-        for number in 0..few {
-            let one = Interned {
-                stack: StackId(number),
-                merged: 0,
-                left_out: 0,
-                depth: 1,
-            };
-            known.put(keys.key([u64::from(number)].into_iter()), one);
-        }
-        assert!(known.sets.len() >= Known::FEWEST * 32);
-        let found = |number: u32| {
-            let found = known.get(keys.key([u64::from(number)].into_iter()))?;
-            assert_eq!(found.stack, StackId(number));
-            Some(found)
-        };
-        let kept = (0..few).filter_map(found).count();
-        assert!(kept > few as usize / 2, "{kept} of {few}");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use crate::found::{Found, FoundPlace};
 use crate::function_table::{FunctionPlace, FunctionTable, Numbers, Unnamed};
-use crate::stack_builder::RawLocation;
+use crate::raw_locations::RawLocation;
 use prof_live::MappedDsos;
 use prof_profile::{
     DroppedCount, Dso, DsoId, DsoKind, FileOffset, Frame, FrameRange, Function, Location, NameId,

@@ -1,6 +1,6 @@
 //! What is counted while samples are read.
 
-use crate::stack_builder::Interned;
+use crate::known_chains::Interned;
 use prof_perfdata::Losses;
 use prof_profile::{ChainEnd, StackId};
 use rustc_hash::FxHashMap;
