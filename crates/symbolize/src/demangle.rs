@@ -15,7 +15,7 @@ pub(crate) const PLT: &str = "@plt";
 const DEPTH_MAX: u32 = 96;
 
 /// Whether names are shown as in the symbol table or in the source.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Demangle {
     /// As in the source; what cannot be demangled stays as it is.
     #[default]

@@ -87,26 +87,39 @@ impl Functions {
             let Some(abbreviation) = entries.read_abbreviation()? else {
                 continue;
             };
-            if abbreviation.tag() != gimli::DW_TAG_subprogram {
+            // Without code it is a declaration, or what calls of it have in common
+            // that were inlined.
+            let is_function = abbreviation.tag() == gimli::DW_TAG_subprogram;
+            if !is_function || !has_code(abbreviation) {
                 entries.skip_attributes(abbreviation.attributes())?;
                 continue;
             }
             let place = CodeAttributes::read(session, unit, &mut entries, abbreviation)?;
-            let function = u32::try_from(self.functions.len()).map_err(|_| Fault)?;
-            let before = self.ranges.len();
-            place.for_each_range(session, unit, |range| {
-                self.ranges.push(FunctionRange {
-                    begin: range.begin,
-                    end: range.end,
-                    function,
-                });
-            })?;
-            if self.ranges.len() > before {
-                self.functions.push(Function {
-                    entry,
-                    inlines: OnceLock::new(),
-                });
-            }
+            self.add(session, unit, (entry, place))?;
+        }
+        Ok(())
+    }
+
+    fn add<'a>(
+        &mut self,
+        session: &Session<'a>,
+        unit: &Unit<Slice<'a>>,
+        (entry, place): (UnitOffset, CodeAttributes),
+    ) -> Result<(), Fault> {
+        let function = u32::try_from(self.functions.len()).map_err(|_| Fault)?;
+        let before = self.ranges.len();
+        place.for_each_range(session, unit, |range| {
+            self.ranges.push(FunctionRange {
+                begin: range.begin,
+                end: range.end,
+                function,
+            });
+        })?;
+        if self.ranges.len() > before {
+            self.functions.push(Function {
+                entry,
+                inlines: OnceLock::new(),
+            });
         }
         Ok(())
     }
@@ -244,6 +257,12 @@ impl Inlines {
         }
         chain
     }
+}
+
+fn has_code(abbreviation: &Abbreviation) -> bool {
+    let places = [gimli::DW_AT_low_pc, gimli::DW_AT_ranges];
+    let mut attributes = abbreviation.attributes().iter();
+    attributes.any(|attribute| places.contains(&attribute.name()))
 }
 
 /// The attributes of a function or an inlined call that say where it is.

@@ -48,6 +48,8 @@ pub(crate) struct DebugInfo {
     units: Vec<OnceLock<UnitTables>>,
     abbreviations: Mutex<FxHashMap<usize, Arc<Abbreviations>>>,
     names: Mutex<FxHashMap<usize, FunctionName>>,
+    /// Names as they are shown, by where they stand in the file's bytes.
+    shown: Mutex<FxHashMap<(usize, Demangle), Arc<str>>>,
     /// Where units are that stand apart.
     places: SplitPlaces,
     package: OnceLock<Option<Arc<Sections>>>,
@@ -129,6 +131,7 @@ impl DebugInfo {
             units: Vec::new(),
             abbreviations: Mutex::default(),
             names: Mutex::default(),
+            shown: Mutex::default(),
             places,
             package: OnceLock::new(),
             splits: Vec::new(),

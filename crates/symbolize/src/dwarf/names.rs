@@ -4,7 +4,7 @@ use super::lines::file_path;
 use super::session::Session;
 use super::{DebugInfo, Fault, Slice, units};
 use crate::demangle::{self, Demangle};
-use gimli::{AttributeValue, DebugInfoOffset, Unit};
+use gimli::{AttributeValue, DebugInfoOffset, Reader, Unit};
 use std::sync::{Arc, PoisonError};
 
 /// References followed from an entry to the one with its name.
@@ -65,7 +65,7 @@ fn name_here(session: &Session<'_>, offset: usize) -> FunctionName {
     let mut found = Search::default();
     // An entry that makes no sense has no name.
     let elsewhere = found.follow(session, offset).unwrap_or(None);
-    let mut name = found.finish(session.info.demangle);
+    let mut name = found.finish(session);
     if let (None, Some(entry)) = (&name.name, elsewhere) {
         let other = name_of(session, entry);
         name.name = other.name;
@@ -82,16 +82,16 @@ fn name_here(session: &Session<'_>, offset: usize) -> FunctionName {
 
 /// What was found so far on the way from entry to entry.
 #[derive(Default)]
-struct Search {
-    linkage: Option<Vec<u8>>,
-    plain: Option<Vec<u8>>,
+struct Search<'a> {
+    linkage: Option<Slice<'a>>,
+    plain: Option<Slice<'a>>,
     defined_at: Option<(Arc<str>, u32)>,
 }
 
-impl Search {
+impl<'a> Search<'a> {
     /// Follows references until there is a linkage name. Returns the entry
     /// in the supplementary file at which the way leaves this one.
-    fn follow(&mut self, session: &Session<'_>, start: usize) -> Result<Option<EntryRef>, Fault> {
+    fn follow(&mut self, session: &Session<'a>, start: usize) -> Result<Option<EntryRef>, Fault> {
         let mut next = Some(EntryRef::Here(start));
         for _ in 0..HOPS_MAX {
             let Some(EntryRef::Here(offset)) = next else {
@@ -109,7 +109,7 @@ impl Search {
     /// Reads one entry; returns the one it refers to.
     fn visit(
         &mut self,
-        session: &Session<'_>,
+        session: &Session<'a>,
         offset: DebugInfoOffset,
     ) -> Result<Option<EntryRef>, Fault> {
         let number = units::holding(&session.info.offsets, offset).ok_or(Fault)?;
@@ -123,10 +123,10 @@ impl Search {
             let value = attribute.value();
             match attribute.name() {
                 gimli::DW_AT_linkage_name | gimli::DW_AT_MIPS_linkage_name => {
-                    self.linkage = name_bytes(session, &unit, value);
+                    self.linkage = text(session, &unit, value);
                 }
                 gimli::DW_AT_name if self.plain.is_none() => {
-                    self.plain = name_bytes(session, &unit, value);
+                    self.plain = text(session, &unit, value);
                 }
                 gimli::DW_AT_abstract_origin | gimli::DW_AT_specification => {
                     next = reference(&unit, &value);
@@ -147,28 +147,46 @@ impl Search {
         Ok(next)
     }
 
-    fn finish(self, demangle: Demangle) -> FunctionName {
+    fn finish(self, session: &Session<'a>) -> FunctionName {
         let name = match (self.linkage, self.plain) {
-            (Some(linkage), _) => Some(demangle::name(&linkage, demangle)),
-            (None, Some(plain)) => Some(demangle::name(&plain, Demangle::No)),
+            (Some(linkage), _) => Some(shown(session, linkage, session.info.demangle)),
+            (None, Some(plain)) => Some(shown(session, plain, Demangle::No)),
             (None, None) => None,
         };
         FunctionName {
-            name: name.map(Into::into),
+            name,
             defined_at: self.defined_at,
         }
     }
 }
 
-fn name_bytes<'a>(
+/// A name as it is shown. Linkers store equal strings once, and what is inlined
+/// in many units has one name: it is demangled once.
+fn shown(session: &Session<'_>, name: Slice<'_>, demangle: Demangle) -> Arc<str> {
+    let names = || {
+        let names = session.info.shown.lock();
+        names.unwrap_or_else(PoisonError::into_inner)
+    };
+    // Where it stands in the file's bytes, which stay where they are.
+    let place = (name.slice().as_ptr() as usize, demangle);
+    if let Some(known) = names().get(&place) {
+        return Arc::clone(known);
+    }
+    let shown: Arc<str> = demangle::name(name.slice(), demangle).into();
+    Arc::clone(names().entry(place).or_insert(shown))
+}
+
+fn text<'a>(
     session: &Session<'a>,
     unit: &Unit<Slice<'a>>,
     value: AttributeValue<Slice<'a>>,
-) -> Option<Vec<u8>> {
-    let bytes = session.dwarf.attr_string(unit, value).ok()?.slice();
-    let bytes = bytes.get(..demangle::NAME_MAX).unwrap_or(bytes);
-    session.budget.step(bytes.len() as u64).ok()?;
-    (!bytes.is_empty()).then(|| bytes.to_vec())
+) -> Option<Slice<'a>> {
+    let mut text = session.dwarf.attr_string(unit, value).ok()?;
+    if text.len() > demangle::NAME_MAX {
+        text.truncate(demangle::NAME_MAX).ok()?;
+    }
+    session.budget.step(text.len() as u64).ok()?;
+    (!text.is_empty()).then_some(text)
 }
 
 fn definition<'a>(

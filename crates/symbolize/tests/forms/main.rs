@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 /// Addresses of one file that are asked for, at most: of Rust's programs, which
 /// have the standard library in them, some are left out at equal distances.
-const MOST_ADDRESSES: usize = 40_000;
+const MOST_ADDRESSES: usize = 20_000;
 
 /// A directory of built files.
 struct Built(tempfile::TempDir);
