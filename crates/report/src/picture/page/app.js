@@ -227,8 +227,8 @@ class Page {
         const value = thread === null ? "" : `t:${thread}`;
         const list = by_id("thread");
         if (![...list.options].some((option) => option.value === value)) {
-            const { name, tid } = this.profile.header.threads[thread];
-            list.append(make("option", { value }, `${visible(name)} ${tid}`));
+            const name = thread_name(this.profile.header.threads[thread]);
+            list.append(make("option", { value }, name));
         }
         list.value = value;
         this.timeline.range = range;
@@ -267,8 +267,8 @@ class Page {
             by_id("thread").append(make("option", { value: `n:${name}` }, `${visible(name)} (${count} threads)`));
         }
         for (const index of heaviest(by_thread)) {
-            const { name, tid } = threads[index];
-            by_id("thread").append(make("option", { value: `t:${index}` }, `${visible(name)} ${tid}`));
+            const name = thread_name(threads[index]);
+            by_id("thread").append(make("option", { value: `t:${index}` }, name));
         }
         for (const index of heaviest(profile.sums_by(modules.length, (row) => profile.module_of_row(row)))) {
             by_id("module").append(make("option", { value: String(index) }, visible(modules[index])));

@@ -19,7 +19,7 @@ class Lanes {
             "aria-label": "What each thread did. Arrow keys move, Enter shows the stacks of a span.",
         });
         this.labels = make("div", { class: "labels", "aria-hidden": "true" },
-            ...this.lanes.map(({ tid, name }) => make("div", {}, `${visible(name)} ${tid}`)));
+            ...this.lanes.map((lane) => make("div", {}, thread_name(lane))));
         this.legend = make("div", { class: "legend" });
         const more = this.about.list.length - this.lanes.length;
         this.more = more > 0 ? ` and ${grouped.format(more)} threads more` : "";
@@ -96,17 +96,18 @@ class Lanes {
 
     /** Lines of text about a run. */
     lines({ lane, run }) {
-        const { name, tid, sums, runs } = this.lanes[lane];
+        const { sums, runs } = this.lanes[lane];
+        const name = thread_name(this.lanes[lane]);
         const { slice } = this.profile.header.time;
         const life = sums.reduce((sum, [, ns]) => sum + ns, 0);
         const parts = sums.map(([doing, ns]) => `${this.words(doing)} ${seconds(ns)}`);
         const lived = `lived ${seconds(life)}: ${parts.join(", ")}`;
         if (run < 0) {
-            return [`${visible(name)} ${tid}`, lived];
+            return [name, lived];
         }
         const { doing, first, last } = runs[run];
         const when = `from ${(first * slice / 1e9).toFixed(3)} s to ${((last + 1) * slice / 1e9).toFixed(3)} s`;
-        return [`${visible(name)} ${tid}: ${this.words(doing)}`, `${when}, most of it`, lived];
+        return [`${name}: ${this.words(doing)}`, `${when}, most of it`, lived];
     }
 
     hover(event) {

@@ -283,7 +283,8 @@ impl<'a> Grove<'a> {
         let scene = self.scene;
         let shown = scene.shown_cells();
         let selection = scene.selection();
-        let mut samples = Vec::new();
+        // Doubling would hold them up to three times.
+        let mut samples = Vec::with_capacity(scene.profile().samples.len());
         for sample in scene.profile().samples.iter() {
             let is_shown = sample.event == selection.event
                 && selection.scope.holds_time(sample.time)

@@ -18,6 +18,11 @@ function visible(name) {
         (sign) => `\\u{${sign.codePointAt(0).toString(16)}}`);
 }
 
+/** A thread's name and number; what was imported may have no numbers. */
+function thread_name({ name, tid }) {
+    return tid > 0 ? `${visible(name)} ${tid}` : visible(name);
+}
+
 const grouped = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
 
 /** How many samples, in words. */
