@@ -2,26 +2,60 @@
 
 use super::session_of;
 use crate::oracle::{compiled, may_record_all, prof_command, scratch};
+use std::path::PathBuf;
 
-#[test]
-fn lanes_come_back_with_a_clock_that_has_them_unless_other_rows_were_chosen() {
-    const NAME: &str = "tui-waits-lanes";
-    if !may_record_all(NAME) {
-        return;
+/// Waits of the program in `fixtures/programs/waits.c`, beside its CPU time; `None`
+/// if they cannot be had here.
+fn recorded(name: &str, arguments: &[&str]) -> Option<PathBuf> {
+    if !may_record_all(name) {
+        return None;
     }
     let flags = ["-O2", "-g", "-pthread"];
-    let Some(program) = compiled(NAME, "waits.c", &flags) else {
-        return;
-    };
-    let file = scratch().join("tui-waits-lanes.data");
+    let program = compiled(name, "waits.c", &flags)?;
+    let file = scratch().join(format!("{name}.data"));
     let recorded = prof_command()
         .args(["record", "-q", "--off-cpu", "-F", "499", "-o"])
         .arg(&file)
         .arg(program)
-        .args(["pool", "3", "60"])
+        .args(arguments)
         .output()
         .expect("prof starts");
     assert!(recorded.status.success());
+    Some(file)
+}
+
+#[test]
+fn a_line_that_waits_in_what_it_calls_has_that_time() {
+    const NAME: &str = "tui-waits-lines";
+    let Some(file) = recorded(NAME, &["short", "20", "5000"]) else {
+        return;
+    };
+    let Some(mut terminal) = session_of(NAME, &file, &[]) else {
+        return;
+    };
+    terminal
+        .wait_for("0 lost")
+        .send("W")
+        .wait_for("CPU time: when");
+    terminal.send("W").wait_for("waits: when");
+    terminal.send("/wait_short\r").wait_for("1 function, in");
+    // All of it is in what the function calls.
+    terminal.send("5").wait_for("Of all wait_short");
+    terminal.wait_for("100.00%").wait_until("a time", |screen| {
+        let text = screen.text();
+        let told = text.lines().find(|line| line.contains("waits 1"));
+        told.is_some_and(|line| line.contains(" ms in all: "))
+    });
+    terminal.send("q");
+    assert!(terminal.wait_for_end().success());
+}
+
+#[test]
+fn lanes_come_back_with_a_clock_that_has_them_unless_other_rows_were_chosen() {
+    const NAME: &str = "tui-waits-lanes";
+    let Some(file) = recorded(NAME, &["pool", "3", "60"]) else {
+        return;
+    };
     let Some(mut terminal) = session_of(NAME, &file, &[]) else {
         return;
     };

@@ -1,7 +1,7 @@
 //! Source and instructions of one function.
 
 use super::code_paint::Painter;
-use super::code_rows::{CodeLine, Jump, jumps, mixed_rows, share, source_rows, words};
+use super::code_rows::{CodeLine, Jump, jumps, mixed_rows, share, source_rows, weight, words};
 use crate::action::Action;
 use crate::bindings::KeyScope;
 use crate::data::{Answer, Ask, Found};
@@ -10,6 +10,7 @@ use crate::paint::{Pen, style_row};
 use crate::scroll::Scroll;
 use crate::shared::{Effect, Selected, Shared, TabId};
 use crate::tab::{About, Fresh, Subject, Tab};
+use crate::text;
 use prof_profile::FunctionId;
 use prof_report::code::{CodeRow, Flow, FunctionView};
 use ratatui::buffer::Buffer;
@@ -124,8 +125,9 @@ impl Tab for Code {
         Selected { site, task: None }
     }
 
-    fn detail(&self, _shared: &Shared) -> Option<String> {
+    fn detail(&self, shared: &Shared) -> Option<String> {
         let view = self.view.as_ref()?;
+        let waits = self.waits(shared);
         let place = self.place().and_then(|(file, line)| {
             let file = view.files.get(file)?;
             Some(format!("{}:{line}  {}", file.path, file.line(line).trim()))
@@ -137,9 +139,13 @@ impl Tab for Code {
                 None => format!("{address:x}: {text}"),
             }
         });
-        match (instruction, place) {
+        let row = match (instruction, place) {
             (Some(instruction), Some(place)) => Some(format!("{instruction}  {place}")),
             (instruction, place) => instruction.or(place).or(view.no_code.clone()),
+        };
+        match (waits, row) {
+            (Some(waits), Some(row)) => Some(format!("{waits}: {row}")),
+            (waits, row) => waits.or(row),
         }
     }
 
@@ -330,11 +336,22 @@ impl Code {
         true
     }
 
+    /// How long the cursor's row waits, where waits are shown.
+    fn waits(&self, shared: &Shared) -> Option<String> {
+        let profile = shared.profile.as_ref()?;
+        let event = usize::from(shared.history.now().event.0);
+        profile.events.get(event).filter(|it| it.is_off_cpu)?;
+        let row = *self.rows.get(self.scroll.cursor())?;
+        let total = share(self.view.as_ref()?, row)?.total;
+        (total > 0).then(|| format!("waits {} in all", text::duration(total)))
+    }
+
     /// Rows with weight, hottest first.
     fn by_heat(&self) -> Vec<usize> {
         let mut rows: Vec<(u64, usize)> = (0..self.rows.len())
             .filter_map(|at| {
-                let weight = share(self.view.as_ref()?, *self.rows.get(at)?)?.here;
+                let view = self.view.as_ref()?;
+                let weight = weight(view, share(view, *self.rows.get(at)?)?);
                 let is_own = !matches!(self.rows.get(at), Some(CodeLine::Line(..)));
                 (weight > 0 && is_own).then_some((weight, at))
             })

@@ -1,6 +1,6 @@
 //! How source and instructions of a function look.
 
-use super::code_rows::{CodeLine, Jump, LANES, absent_line, share, words};
+use super::code_rows::{CodeLine, Jump, LANES, absent_line, has_own, share, weight, words};
 use crate::paint::{Pen, percent};
 use crate::shared::Shared;
 use crate::theme::Kind;
@@ -29,7 +29,11 @@ impl Painter<'_> {
     pub(super) fn draw_heading(&self, mut pen: Pen<'_>) {
         let (theme, profile, view) = (&self.shared.theme, self.profile, self.view);
         let name = profile.name(profile.function(view.function).name);
-        pen.right("Of self", 7, theme.dim()).gap(1);
+        let heading = match has_own(view) {
+            true => "Of self",
+            false => "Of all",
+        };
+        pen.right(heading, 7, theme.dim()).gap(1);
         let whole = self.shared.whole().period;
         let mut words = format!(
             ": self {}, total {}",
@@ -93,11 +97,13 @@ impl Painter<'_> {
 
     fn draw_share(&self, row: CodeLine, pen: &mut Pen<'_>) {
         let theme = &self.shared.theme;
-        let Some(share) = share(self.view, row).filter(|share| share.here > 0) else {
+        let weight = |share| weight(self.view, share);
+        let here = share(self.view, row).map_or(0, weight);
+        if here == 0 {
             pen.gap(7);
             return;
-        };
-        let value = percent_of(share.here, self.view.share.here);
+        }
+        let value = percent_of(here, weight(self.view.share));
         let style = if matches!(row, CodeLine::Line(..)) {
             theme.dim()
         } else {

@@ -166,6 +166,21 @@ pub(super) fn share(view: &FunctionView, row: CodeLine) -> Option<Share> {
     }
 }
 
+/// What of a share the view is about: what the function has itself or, where it has
+/// nothing, with what it calls. A function that waits does so in the kernel, so that
+/// its lines have nothing of their own.
+pub(super) fn weight(view: &FunctionView, share: Share) -> u64 {
+    match has_own(view) {
+        true => share.here,
+        false => share.total,
+    }
+}
+
+/// Whether samples were taken in the function itself.
+pub(super) fn has_own(view: &FunctionView) -> bool {
+    view.share.here > 0
+}
+
 /// What a row says, without figures.
 pub(super) fn words(view: &FunctionView, row: CodeLine) -> String {
     let line = |file: usize, line: u32| {

@@ -112,8 +112,8 @@ impl Tab for Timeline {
 
     fn renew(&mut self, shared: &mut Shared, _fresh: &mut Fresh<'_>) {
         (self.heat, self.lanes) = (None, None);
-        let rows = self.rows_of(shared);
-        if self.rows.is_some() && self.rows != rows {
+        let rows = self.rows.and_then(|_| self.rows_of(shared));
+        if self.rows != rows {
             (self.top, self.lane) = (0, 0);
         }
         self.rows = rows;
