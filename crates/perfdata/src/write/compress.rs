@@ -1,4 +1,4 @@
-//! Records packed as zstd into `COMPRESSED` records.
+//! Records packed with zstd into `COMPRESSED` records.
 //!
 //! All of a file is one zstd stream, flushed behind each record: a reader needs
 //! the records in order, and none behind those that it has. Records that are
@@ -8,7 +8,6 @@
 
 use super::features::Features;
 use super::record::whole_records;
-use super::repeats::Repeats;
 use super::session;
 use crate::features::Compression;
 use prof_abi::{ByteOrder, RecordType};
@@ -24,7 +23,7 @@ const HEADER: usize = 8;
 /// zstd, as the header's COMPRESSED section calls it.
 const ZSTD: u32 = 1;
 
-/// The level that is told of records packed by [`Repeats`].
+/// The level at which they are.
 const DEEP_LEVEL: u32 = 1;
 
 /// Which records are packed with zstd.
@@ -61,7 +60,7 @@ impl DeepChains {
         }
         let compressor = match &mut self.compressor {
             Some(compressor) => compressor,
-            none => none.insert(Compressor::of_repeats()),
+            none => none.insert(Compressor::new(DEEP_LEVEL)?),
         };
         let mut pieces = pieces.iter();
         pieces.try_for_each(|piece| compressor.append(piece, out))
@@ -118,17 +117,9 @@ impl SampleCount {
     }
 }
 
-/// What makes the stream.
-enum Engine {
-    /// zstd's encoder.
-    Zstd(Encoder<'static>),
-    /// What looks for repetitions only; with room for what comes of it.
-    Repeats(Box<Repeats>, Vec<u8>),
-}
-
 /// Packs whole records.
 pub(super) struct Compressor {
-    engine: Engine,
+    encoder: Encoder<'static>,
     level: u32,
     is_announced: bool,
     /// Bytes taken since the last flush.
@@ -156,17 +147,8 @@ impl Compressor {
     /// With a level of zstd, 1 (fast) to 22.
     pub(super) fn new(level: u32) -> io::Result<Self> {
         let signed = i32::try_from(level).unwrap_or(i32::MAX);
-        Ok(Self::with(Engine::Zstd(Encoder::new(signed)?), level))
-    }
-
-    /// For deep chains.
-    fn of_repeats() -> Self {
-        Self::with(Engine::Repeats(Box::default(), Vec::new()), DEEP_LEVEL)
-    }
-
-    fn with(engine: Engine, level: u32) -> Self {
-        Self {
-            engine,
+        Ok(Self {
+            encoder: Encoder::new(signed)?,
             level,
             is_announced: false,
             open: 0,
@@ -177,7 +159,7 @@ impl Compressor {
             count: SampleCount::default(),
             flushed: 0,
             samples_until: Vec::new(),
-        }
+        })
     }
 
     /// Takes whole records; `out` gets what is packed, the last of it with a
@@ -205,40 +187,16 @@ impl Compressor {
         self.open += chunk.len();
         self.count.add(chunk);
         let mut input = InBuffer::around(chunk);
-        while let Engine::Zstd(encoder) = &mut self.engine
-            && input.pos() < chunk.len()
-        {
+        while input.pos() < chunk.len() {
             let mut packed = OutBuffer::around_pos(&mut self.room[..], self.filled);
-            encoder.run(&mut input, &mut packed)?;
+            self.encoder.run(&mut input, &mut packed)?;
             self.filled = packed.pos();
             if self.filled == ROOM {
                 // What is not flushed does not come out.
                 self.give(self.flushed, out);
             }
         }
-        if let Engine::Repeats(repeats, blocks) = &mut self.engine {
-            let mut blocks = std::mem::take(blocks);
-            repeats.append(chunk, &mut blocks);
-            self.take_blocks(&mut blocks, out);
-            if let Engine::Repeats(_, room) = &mut self.engine {
-                *room = blocks;
-            }
-        }
         Ok(())
-    }
-
-    /// Takes whole blocks, with all that was counted so far.
-    fn take_blocks(&mut self, blocks: &mut Vec<u8>, out: &mut Vec<u8>) {
-        if self.filled + blocks.len() > ROOM {
-            self.give(self.flushed, out);
-        }
-        let end = self.filled + blocks.len();
-        if let Some(room) = self.room.get_mut(self.filled..end) {
-            room.copy_from_slice(blocks);
-            self.filled = end;
-        }
-        self.flushed = self.count.samples;
-        blocks.clear();
     }
 
     /// Appends all that was taken to `out`.
@@ -249,10 +207,7 @@ impl Compressor {
         let mut left = 1;
         while left > 0 {
             let mut packed = OutBuffer::around_pos(&mut self.room[..], self.filled);
-            left = match &mut self.engine {
-                Engine::Zstd(encoder) => encoder.flush(&mut packed)?,
-                Engine::Repeats(..) => 0,
-            };
+            left = self.encoder.flush(&mut packed)?;
             self.filled = packed.pos();
             if left == 0 {
                 self.flushed = self.count.samples;

@@ -39,13 +39,11 @@ mod file;
 mod own;
 mod pipe;
 mod record;
-mod repeats;
 mod sample;
 mod session;
 #[cfg(test)]
 mod tests;
 mod trailer;
-mod zstd_blocks;
 
 pub use compress::Packing;
 pub use event::EventDescription;
