@@ -19,6 +19,19 @@ static __attribute__((noinline)) double total(const std::vector<std::unique_ptr<
 }
 static int counted(std::map<std::string, int> &seen, const char *word) { return ++seen[word]; }
 struct Local { int operator()(int x) const { return x * 3; } };
+// gcc puts the code of such classes' functions below the functions that they stand in.
+__attribute__((noinline)) static int nested(int n) {
+  struct Held {
+    int n;
+    __attribute__((noinline)) int more(int x) {
+      struct Inner {
+        __attribute__((noinline)) static int most(int y) { return y + std::rand(); }
+      };
+      return Inner::most(x) * n;
+    }
+  };
+  return Held{n}.more(n) + 1;
+}
 __attribute__((cold, noinline)) static void complain(int n) { std::fprintf(stderr, "%d\n", n); std::abort(); }
 int main(int count, char **words) {
   std::vector<std::unique_ptr<shapes::Base>> all;
@@ -33,6 +46,6 @@ int main(int count, char **words) {
   std::sort(numbers.begin(), numbers.end(), [](int a, int b) { return a % 10 < b % 10; });
   try { std::printf("%f %zu %d\n", total(all), seen.size(), numbers[0]); }
   catch (const std::exception &error) { if (count > 5) complain(count); std::puts(error.what()); }
-  switch (count) { case 1: return 3; case 2: return numbers[1]; case 3: complain(3); }
+  switch (count) { case 1: return 3; case 2: return numbers[1] + nested(count); case 3: complain(3); }
   return 0;
 }
