@@ -24,6 +24,9 @@ use std::sync::Arc;
 /// have the standard library in them, some are left out at equal distances.
 const MOST_ADDRESSES: usize = 20_000;
 
+/// The form that has no inlined code.
+const UNOPTIMISED: &str = "unoptimised";
+
 /// A directory of built files.
 struct Built(tempfile::TempDir);
 
@@ -154,10 +157,8 @@ fn equals_llvm(llvm: &Path, built: &Built, name: &str) {
     let names = Names::of(&path);
     let compared = compare(&path, (&ours, &theirs), &names);
     eprintln!("{name}: {compared:?}");
-    assert!(
-        compared.inlined * 20 > compared.addresses,
-        "{name}: hardly any inlined code"
-    );
+    let is_inlined = compared.inlined * 20 > compared.addresses;
+    assert!(is_inlined || name == UNOPTIMISED, "{name}: {compared:?}");
     let known = compared.gaps + compared.without_file;
     assert!(known * 5 < compared.addresses, "{name}: {compared:?}");
 }
@@ -179,6 +180,8 @@ fn all_equal_llvm(test: &str, compiler: &str, forms: &[(&str, &str)]) {
 fn what_gcc_writes() {
     let test = "what_gcc_writes";
     let forms = [
+        // Functions stand below functions here, in classes.
+        (UNOPTIMISED, "g++ -O0 -g $SOURCES/shapes.cc -o unoptimised"),
         (
             "dwarf-4",
             "g++ -O2 -g -gdwarf-4 $SOURCES/shapes.cc -o dwarf-4",

@@ -19,7 +19,7 @@ static __attribute__((noinline)) double total(const std::vector<std::unique_ptr<
 }
 static int counted(std::map<std::string, int> &seen, const char *word) { return ++seen[word]; }
 struct Local { int operator()(int x) const { return x * 3; } };
-// gcc puts the code of such classes' functions below the functions that they stand in.
+// Without optimisation gcc puts the functions of such classes below the functions that they stand in.
 __attribute__((noinline)) static int nested(int n) {
   struct Held {
     int n;
