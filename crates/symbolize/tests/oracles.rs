@@ -11,9 +11,12 @@
 #![expect(clippy::print_stderr, reason = "tells what was skipped or compared")]
 
 mod built;
+#[allow(dead_code, reason = "another test program uses the rest")]
+mod needed;
 mod recorded;
 
 use built::{Built, addresses_of, open};
+use needed::has;
 use prof_abi::BuildId;
 use prof_profile::{FileOffset, Svma, UnnamedReason};
 use prof_symbolize::{Detail, DsoRequest, Lookup, Sources, Symbolizer};
@@ -21,20 +24,6 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
-
-/// Whether a command is there; without it the test is skipped, or fails in CI.
-fn has(test: &str, command: &str) -> bool {
-    let found = Command::new(command).arg("--version").output().is_ok();
-    let required = std::env::var("PROF_TEST_REQUIRE").unwrap_or_default();
-    assert!(
-        found || !required.split(',').any(|it| it == command),
-        "{test} needs {command}"
-    );
-    if !found {
-        eprintln!("skipped {test}: {command} is not installed");
-    }
-    found
-}
 
 /// `name+0xoffset` as perf script writes it, or `[unknown]`.
 fn as_perf(svma: Svma, lookup: &Lookup) -> String {

@@ -10,8 +10,11 @@
 //! - where one address has several names, the choice is ours or its.
 #![expect(clippy::print_stderr, reason = "tells what was skipped or compared")]
 
+#[path = "../needed/mod.rs"]
+mod needed;
 mod oracle;
 
+use needed::has;
 use oracle::{Frame, Names};
 use prof_profile::Svma;
 use prof_symbolize::{Demangle, Detail, DsoRequest, Lookup, Sources, SymbolFile, Symbolizer};
@@ -165,7 +168,7 @@ fn equals_llvm(llvm: &Path, built: &Built, name: &str) {
 
 /// Builds each form, and compares it.
 fn all_equal_llvm(test: &str, compiler: &str, forms: &[(&str, &str)]) {
-    let (Some(llvm), true) = (oracle::newest_llvm(test), oracle::has(test, compiler)) else {
+    let (Some(llvm), true) = (oracle::newest_llvm(test), has(test, compiler)) else {
         return;
     };
     for (name, line) in forms {
@@ -261,7 +264,7 @@ fn what_clang_writes_into_packages() {
     let Some(llvm) = oracle::newest_llvm(test) else {
         return;
     };
-    if !oracle::has(test, "clang++") {
+    if !has(test, "clang++") {
         return;
     }
     let pack = llvm.with_file_name("llvm-dwp");
@@ -332,7 +335,7 @@ fn a_linked_file_of_debug_information_says_the_same() {
 
 #[test]
 fn packed_symbols_name_the_same_functions() {
-    if !oracle::has("packed_symbols_name_the_same_functions", "xz") {
+    if !has("packed_symbols_name_the_same_functions", "xz") {
         return;
     }
     let (_, [within, apart]) = before_and_after(
@@ -356,7 +359,7 @@ fn packed_symbols_name_the_same_functions() {
 #[test]
 fn what_dwz_shares_is_read_as_elfutils_reads_it() {
     let test = "what_dwz_shares_is_read_as_elfutils_reads_it";
-    if !oracle::has(test, "dwz") || !oracle::has(test, "eu-addr2line") {
+    if !has(test, "dwz") || !has(test, "eu-addr2line") {
         return;
     }
     let (built, [within, apart]) = before_and_after("dwz -m common apart other");

@@ -1,5 +1,6 @@
 //! What other programs say of addresses.
 
+use super::needed::is_there;
 use prof_profile::Svma;
 use std::collections::HashMap;
 use std::io::Write as _;
@@ -14,24 +15,6 @@ pub(crate) struct Frame {
     pub(crate) file: Option<String>,
     /// 0 where it is not known.
     pub(crate) line: u32,
-}
-
-/// Whether a command is there; without it the test is skipped, or fails in CI.
-pub(crate) fn has(test: &str, command: &str) -> bool {
-    let found = Command::new(command).arg("--version").output().is_ok();
-    is_there(test, command, found)
-}
-
-fn is_there(test: &str, command: &str, found: bool) -> bool {
-    let required = std::env::var("PROF_TEST_REQUIRE").unwrap_or_default();
-    assert!(
-        found || !required.split(',').any(|it| it == command),
-        "{test} needs {command}"
-    );
-    if !found {
-        eprintln!("skipped {test}: {command} is not installed");
-    }
-    found
 }
 
 /// The newest `llvm-symbolizer`, from 19 on: older ones differ from it.
