@@ -136,6 +136,13 @@ const steps = {
             const [low, high] = interval.match(/^(\d+\.\d)-(\d+\.\d) %$/).slice(1).map(Number);
             assert(low < 40 && high > 40, interval);
         }
+        // A function's name has room in every window.
+        for (const width of [2560, 1120, 1000, 800, 600, 1200]) {
+            await page.resize(width, 800);
+            await page.until(`innerWidth === ${width}`);
+            const room = await page.eval("document.querySelector('#functions .row .name').clientWidth");
+            assert(room > 150, `${room} px for names at ${width}`);
+        }
         await choose(page, "thread", "worker 9");
         await page.until("profile_page.profile.total[0] === 20 && document.querySelector('#functions .interval').textContent === ''");
         await choose(page, "thread", "all");
