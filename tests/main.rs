@@ -85,6 +85,7 @@ mod stat_files;
 mod stat_options;
 mod told_unwinding;
 mod tui;
+mod two_recorders;
 mod unwinding;
 mod unwinding_kinds;
 mod unwinding_proof;

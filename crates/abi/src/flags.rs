@@ -470,6 +470,12 @@ impl Misc {
         Self(self.0 | other.0)
     }
 
+    /// These bits less those of `other`.
+    #[must_use]
+    pub const fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+
     /// The mode the CPU was in.
     #[inline]
     pub const fn cpu_mode(self) -> CpuMode {

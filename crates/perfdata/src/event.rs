@@ -1,8 +1,9 @@
 //! The events of a recording and which of them a record belongs to.
 
+use crate::kernel_faults;
 use crate::layout::{RECORD_HEADER, SampleLayout};
 use crate::order::SamplePart;
-use prof_abi::{AttrFlags, ByteOrder, EventAttr, RecordType, SampleType};
+use prof_abi::{AttrFlags, ByteOrder, EventAttr, Misc, RecordType, SampleType};
 use rustc_hash::FxHashMap;
 use std::borrow::Cow;
 
@@ -117,6 +118,8 @@ pub struct Events {
     by_id: Ids,
     addressing: Addressing,
     sample_id_all: bool,
+    /// Whether an event asked for build-ids of mappings.
+    has_build_ids: bool,
 }
 
 impl Events {
@@ -142,6 +145,8 @@ impl Events {
         self.list.push(event);
         self.addressing = self.how_addressed();
         self.sample_id_all = self.list.iter().all(has_sample_id_all);
+        let asks = |event: &Event| event.attr.flags.has(AttrFlags::BUILD_ID);
+        self.has_build_ids = self.list.iter().any(asks);
     }
 
     fn how_addressed(&self) -> Addressing {
@@ -210,9 +215,12 @@ impl Events {
             (Addressing::Unknowable, RecordType::SAMPLE) => return None,
             (Addressing::Identifier, RecordType::SAMPLE) => RECORD_HEADER,
             (Addressing::Id { in_sample, .. }, RecordType::SAMPLE) => in_sample.into(),
-            (Addressing::Identifier, _) if self.sample_id_all => record.len().checked_sub(8)?,
+            (Addressing::Identifier, _) if self.sample_id_all => {
+                self.trailer_end(kind, record).checked_sub(8)?
+            }
             (Addressing::Id { from_end, .. }, _) if self.sample_id_all => {
-                record.len().checked_sub(from_end.into())?
+                let end = self.trailer_end(kind, record);
+                end.checked_sub(from_end.into())?
             }
             _ => return Some(0),
         };
@@ -220,6 +228,26 @@ impl Events {
             0 => Some(0),
             id => self.index_of_id(id),
         }
+    }
+
+    /// Where the trailer of a record ends that is not a sample, in bytes from the
+    /// record's start: at its end, unless the kernel made it too long.
+    #[inline]
+    pub fn trailer_end(&self, kind: RecordType, record: &[u8]) -> usize {
+        // All events of a recording have the same fields in it.
+        let trailer = self.list.first();
+        let trailer = trailer.map_or(0, |event| event.layout.trailer_len());
+        kernel_faults::trailer_end(kind, record, trailer, self.order)
+    }
+
+    /// The `misc` of a record as it is meant.
+    #[inline]
+    pub(crate) fn misc_of(&self, kind: RecordType, misc: Misc, record: &[u8]) -> Misc {
+        let is_told = kind == RecordType::MMAP2 && misc.has(Misc::MMAP_BUILD_ID);
+        if is_told && !self.has_build_ids && kernel_faults::is_inode(record, self.order) {
+            return misc.without(Misc::MMAP_BUILD_ID);
+        }
+        misc
     }
 }
 

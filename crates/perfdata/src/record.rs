@@ -46,10 +46,11 @@ impl<'a> Record<'a> {
     /// where that is. `None` if there is no header.
     pub fn new(bytes: &'a [u8], offset: u64, events: &'a Events) -> Option<Self> {
         let order = events.order();
+        let kind = RecordType(order.u32(bytes, 0)?);
         Some(Self {
             offset,
-            kind: RecordType(order.u32(bytes, 0)?),
-            misc: Misc(order.u16(bytes, 4)?),
+            kind,
+            misc: events.misc_of(kind, Misc(order.u16(bytes, 4)?), bytes),
             bytes,
             events,
         })
@@ -87,9 +88,8 @@ impl<'a> Record<'a> {
         let at = if self.kind == RecordType::SAMPLE {
             layout.at(SamplePart::Time)?
         } else {
-            self.bytes
-                .len()
-                .checked_sub(layout.trailer.back(SamplePart::Time)?)?
+            let end = self.events.trailer_end(self.kind, self.bytes);
+            end.checked_sub(layout.trailer.back(SamplePart::Time)?)?
         };
         self.order().u64(self.bytes, at)
     }
@@ -114,7 +114,9 @@ impl<'a> Record<'a> {
             let sample = Sample::new(self.bytes, &event.layout, self.order());
             return sample.map(|sample| sample.sample_id()).unwrap_or_default();
         }
-        SampleId::from_end(self.bytes, &event.layout.trailer, self.order())
+        let end = self.events.trailer_end(self.kind, self.bytes);
+        let bytes = self.bytes.get(..end).unwrap_or(self.bytes);
+        SampleId::from_end(bytes, &event.layout.trailer, self.order())
     }
 
     /// Decodes the record as a sample of `event`, which must be
@@ -206,7 +208,7 @@ impl<'a> Record<'a> {
         let split = self.bytes.len() - trailer_len;
         Ok(Parsed {
             kind: self.kind,
-            misc: self.misc,
+            misc: self.order().u16(self.bytes, 4).map_or(self.misc, Misc),
             size: self.order().u16(self.bytes, 6).unwrap_or(0),
             body,
             extra: fields.rest(),

@@ -9,6 +9,9 @@ use crate::stream::Reader;
 use crate::tree::Tree;
 use crate::trim::Trim;
 use crate::waits::{Parts, Readings};
+use prof_abi::AttrFlags;
+use prof_perfdata::KernelFaults;
+use prof_perfdata::write::Trailer;
 use prof_sys::signal::Thread;
 use prof_sys::{Event, PollSet, Records, Waker};
 use std::io;
@@ -230,6 +233,7 @@ pub(crate) struct Drainer<'a> {
     waiting: Vec<usize>,
     /// Goes to each ring that is emptied, if the thread is to do so.
     mover: Option<Mover>,
+    faults: KernelFaults,
 }
 
 impl<'a> Drainer<'a> {
@@ -261,6 +265,7 @@ impl<'a> Drainer<'a> {
             trim: None,
             filter: None,
             mover: None,
+            faults: faults_of(events),
         }
     }
 
@@ -406,6 +411,7 @@ impl<'a> Drainer<'a> {
             self.queue.reuse(records);
             return;
         }
+        self.faults.mend(&mut records);
         self.shared.queued(records.len());
         self.queue.send(Piece { records, began });
     }
@@ -424,6 +430,7 @@ impl<'a> Drainer<'a> {
                 .iter()
                 .rev()
                 .for_each(|record| records.extend_from_slice(record));
+            self.faults.mend(&mut records);
             self.shared.queued(records.len());
             self.queue.send(Piece { records, began: 0 });
         }
@@ -447,6 +454,15 @@ impl<'a> Drainer<'a> {
         if left == 0 && !is_set(&self.shared.all_gone) {
             self.shared.tell_main(&self.shared.all_gone);
         }
+    }
+}
+
+/// What the kernel's records are to be mended of, by what the events ask for.
+fn faults_of(events: &[OpenEvent]) -> KernelFaults {
+    let attrs = || events.iter().map(|event| &event.planned.attr);
+    KernelFaults {
+        trailer: attrs().next().map_or(0, |attr| Trailer::of(attr).size()),
+        has_build_ids: attrs().any(|attr| attr.flags.has(AttrFlags::BUILD_ID)),
     }
 }
 

@@ -48,7 +48,8 @@ impl Trim {
         if kind == RecordType::SAMPLE {
             return self.witness.is(record.len(), record);
         }
-        let id_at = record.len().saturating_sub(8);
+        let end = self.events.trailer_end(kind, record);
+        let id_at = end.saturating_sub(8);
         let id = order.u64(record, id_at);
         if id.is_none_or(|id| !self.witness.is_witness(id)) {
             return false;
@@ -66,6 +67,7 @@ impl Trim {
         {
             out.extend_from_slice(record.get(..id_at).unwrap_or_default());
             out.extend_from_slice(&order.bytes_u64(id));
+            out.extend_from_slice(record.get(end..).unwrap_or_default());
         }
         true
     }
