@@ -14,10 +14,11 @@ use crate::rings::{Lockable, RingMemory};
 use crate::tree::Shares;
 use prof_abi::{AttrFlags, BranchSampleType, EventAttr, ReadFormat, SampleType};
 use prof_sys::process::effective_user;
-use prof_sys::{Event, OpenError, Ring, Target, page_size};
+use prof_sys::{Event, OpenError, RandomChoice, Ring, Target, page_size};
 use std::ffi::CStr;
 use std::fs::File;
 use std::os::fd::AsFd;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// An open descriptor of an event.
@@ -55,6 +56,10 @@ pub(crate) enum DescriptorRole {
     InTasks,
     /// Of the same: counts of the target's tasks, and records about them.
     OfTasks,
+    /// Of an event that [chooses](Planned::chooses): all but its samples.
+    Choosing,
+    /// Of the same: its samples, on a CPU.
+    Taking,
 }
 
 /// An event with all its descriptors.
@@ -74,19 +79,15 @@ impl OpenEvent {
     fn read_format(&self, part: DescriptorRole) -> ReadFormat {
         match part {
             DescriptorRole::OfTasks => planned::of_tasks(&self.planned.attr).read_format,
-            DescriptorRole::Whole | DescriptorRole::OfCpu | DescriptorRole::InTasks => {
-                self.planned.attr.read_format
-            }
+            _ => self.planned.attr.read_format,
         }
     }
 
     /// Whether its descriptor brings what an event with this role does.
     fn serves(&self, open: &Descriptor, role: Role) -> bool {
         match open.part {
-            DescriptorRole::Whole | DescriptorRole::OfCpu | DescriptorRole::InTasks => {
-                self.planned.role == role
-            }
             DescriptorRole::OfTasks => role == Role::Tracks,
+            _ => self.planned.role == role,
         }
     }
 
@@ -101,7 +102,7 @@ impl OpenEvent {
             let lost = own?.lost?;
             Some(match open.part {
                 DescriptorRole::OfCpu => shares.part_of(open.ring, lost),
-                DescriptorRole::Whole | DescriptorRole::OfTasks | DescriptorRole::InTasks => lost,
+                _ => lost,
             })
         };
         let each = self.descriptors.iter();
@@ -166,6 +167,8 @@ pub(crate) struct OpenSet {
     pub(crate) witness: Option<Witness>,
     /// What part of each ring's samples is the target's.
     pub(crate) shares: Shares,
+    /// What chooses the samples of an event that does.
+    pub(crate) choice: Option<Arc<RandomChoice>>,
     /// Events on whole CPUs when needed are so now.
     by_cpus: AtomicBool,
     scope: Scope,
@@ -224,6 +227,7 @@ impl OpenSet {
             rings: Vec::new(),
             notices: Vec::new(),
             shares: Shares::default(),
+            choice: None,
             by_cpus: AtomicBool::new(false),
             witness: witness.map(|attr| Witness {
                 attr,
@@ -261,6 +265,11 @@ impl OpenSet {
                 tid,
                 cpu,
             };
+            if planned.chooses && cpu.is_some() {
+                self.open_one(with_part(DescriptorRole::Choosing))?;
+                self.open_of_cpu((event, DescriptorRole::Taking), cpu)?;
+                continue;
+            }
             if on_cpus == OnCpus::Never {
                 self.open_one(with_part(DescriptorRole::Whole))?;
                 continue;
@@ -273,7 +282,11 @@ impl OpenSet {
                 self.open_one(with_part(DescriptorRole::InTasks))?;
             }
         }
-        self.open_of_cpu(cpu)?;
+        for event in 0..self.events.len() {
+            if self.events[event].planned.on_cpus != OnCpus::Never {
+                self.open_of_cpu((event, DescriptorRole::OfCpu), cpu)?;
+            }
+        }
         if let Some(mut witness) = self.witness.take() {
             let opened = self.open_witness(&witness.attr, tid, cpu).or_else(|| {
                 // Without the right to see the kernel there are records of
@@ -290,22 +303,22 @@ impl OpenSet {
         Ok(())
     }
 
-    /// Opens what samples the whole CPU, if it is not open yet.
-    fn open_of_cpu(&mut self, cpu: Option<u32>) -> Result<(), Stop> {
-        let of_cpu = |open: &Descriptor| open.part == DescriptorRole::OfCpu && open.cpu == cpu;
-        for place in 0..self.events.len() {
-            let event = &self.events[place];
-            let is_on_cpus = event.planned.on_cpus != OnCpus::Never;
-            if is_on_cpus && !event.descriptors.iter().any(of_cpu) {
-                self.open_one(Purpose {
-                    event: place,
-                    part: DescriptorRole::OfCpu,
-                    tid: None,
-                    cpu,
-                })?;
-            }
+    /// Opens the part of an event that is of the whole CPU, if it is not open yet.
+    fn open_of_cpu(
+        &mut self,
+        (event, part): (usize, DescriptorRole),
+        cpu: Option<u32>,
+    ) -> Result<(), Stop> {
+        let is_it = |open: &Descriptor| open.part == part && open.cpu == cpu;
+        if self.events[event].descriptors.iter().any(is_it) {
+            return Ok(());
         }
-        Ok(())
+        self.open_one(Purpose {
+            event,
+            part,
+            tid: None,
+            cpu,
+        })
     }
 
     fn open_witness(
@@ -348,6 +361,8 @@ impl OpenSet {
             filtered.map_err(|error| self.refused(Step::Filter, &error, purpose))?;
         }
         let ring = self.ring_for(&event, purpose)?;
+        let joined = self.join_choice(&event, part, cpu);
+        joined.map_err(|error| self.refused(Step::Open, &error, purpose))?;
         let id = match event.id() {
             Ok(id) => id,
             Err(error) if is_gone(&error) => 0,
@@ -372,10 +387,25 @@ impl OpenSet {
         let members = &mut self.rings[ring].members;
         // An event of a CPU never ends: who waits for the end of all tasks
         // waits on the others.
-        if part != DescriptorRole::OfCpu || members.is_empty() {
+        let is_of_cpu = matches!(part, DescriptorRole::OfCpu | DescriptorRole::Taking);
+        if !is_of_cpu || members.is_empty() {
             members.push(member);
         }
         Ok(())
+    }
+
+    /// Has an event choose, or take what is chosen.
+    fn join_choice(
+        &self,
+        event: &Event,
+        part: DescriptorRole,
+        cpu: Option<u32>,
+    ) -> std::io::Result<()> {
+        match (&self.choice, part, cpu) {
+            (Some(choice), DescriptorRole::Choosing, _) => choice.attach(event),
+            (Some(choice), DescriptorRole::Taking, Some(cpu)) => choice.hand_to(cpu, event),
+            _ => Ok(()),
+        }
     }
 
     /// Why a descriptor could not be opened, and what could be instead.
@@ -421,6 +451,8 @@ impl OpenSet {
             DescriptorRole::OfCpu => open_event(&planned::of_cpu(attr), probe, target, leader),
             DescriptorRole::InTasks => open_event(&planned::in_tasks(attr), probe, target, leader),
             DescriptorRole::OfTasks => open_event(&planned::of_tasks(attr), probe, target, leader),
+            DescriptorRole::Choosing => open_event(&planned::choosing(attr), probe, target, leader),
+            DescriptorRole::Taking => open_event(&planned::taking(attr), probe, target, leader),
         };
         if !self.events[index].descriptors.is_empty() {
             return open(&planned.attr);
@@ -563,7 +595,10 @@ impl OpenSet {
             OnCpus::Always => true,
         };
         match part {
-            DescriptorRole::Whole | DescriptorRole::OfTasks => true,
+            DescriptorRole::Whole
+            | DescriptorRole::OfTasks
+            | DescriptorRole::Choosing
+            | DescriptorRole::Taking => true,
             DescriptorRole::OfCpu => is_on_cpus,
             DescriptorRole::InTasks => !is_on_cpus,
         }
@@ -728,8 +763,8 @@ impl OpenSet {
         };
         let of_target = event.descriptors.iter();
         let of_target = of_target.filter(|open| match open.part {
-            DescriptorRole::Whole | DescriptorRole::OfTasks => true,
-            DescriptorRole::OfCpu | DescriptorRole::InTasks => false,
+            DescriptorRole::Whole | DescriptorRole::OfTasks | DescriptorRole::Choosing => true,
+            DescriptorRole::OfCpu | DescriptorRole::InTasks | DescriptorRole::Taking => false,
         });
         let counts = of_target.filter_map(|open| {
             let format = event.read_format(open.part);

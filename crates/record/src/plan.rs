@@ -59,6 +59,7 @@ pub(crate) fn plan(options: &Options, specs: &[EventSpec], limits: Limits) -> Ve
             leader: leader_of(specs, spec),
             group_name: spec.group_name.clone(),
             on_cpus: OnCpus::Never,
+            chooses: false,
         })
         .collect();
     join_groups(specs, &mut planned);

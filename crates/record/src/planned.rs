@@ -2,7 +2,7 @@
 //! CPUs.
 
 use crate::events::Precision;
-use prof_abi::{AttrFlags, EventAttr, ReadFormat, Software, event_kind};
+use prof_abi::{AttrFlags, EventAttr, ReadFormat, SampleType, Software, event_kind};
 use std::ffi::CString;
 use std::fs::File;
 use std::sync::Arc;
@@ -33,6 +33,9 @@ pub(crate) struct Planned {
     /// kept; see [`crate::tree`]. The attr is that of the target's tasks, as
     /// files have it.
     pub(crate) on_cpus: OnCpus,
+    /// Whether its descriptors of tasks only choose which samples there are, and one
+    /// of each CPU takes them ([`choosing`], [`taking`]).
+    pub(crate) chooses: bool,
 }
 
 impl Planned {
@@ -52,6 +55,7 @@ impl Planned {
             leader: None,
             group_name: None,
             on_cpus: OnCpus::Never,
+            chooses: false,
         }
     }
 }
@@ -119,7 +123,38 @@ pub(crate) fn of_cpu(attr: &EventAttr) -> EventAttr {
     attr
 }
 
-/// Of the same: what samples tasks, while they are sampled. All that tells of
+/// Of an event that [chooses](Planned::chooses): what does, and tells of tasks. The
+/// kernel makes a sample before it asks whether it is to be taken, so that this one
+/// has nothing in it that is dear.
+pub(crate) fn choosing(attr: &EventAttr) -> EventAttr {
+    // What stands behind other records, too.
+    let kept = SampleType::TID
+        | SampleType::TIME
+        | SampleType::ID
+        | SampleType::STREAM_ID
+        | SampleType::CPU
+        | SampleType::IDENTIFIER;
+    EventAttr {
+        sample_type: attr.sample_type.without(SampleType(!kept.0)),
+        sample_regs_user: 0,
+        sample_stack_user: 0,
+        ..attr.clone()
+    }
+}
+
+/// Of the same: what takes samples on a CPU, when they were chosen. It counts
+/// nothing, so that it is switched on all the time.
+pub(crate) fn taking(attr: &EventAttr) -> EventAttr {
+    let attr = of_cpu(attr);
+    EventAttr {
+        kind: event_kind::SOFTWARE,
+        config: Software::BPF_OUTPUT.0,
+        flags: attr.flags.without(AttrFlags::DISABLED),
+        ..attr
+    }
+}
+
+/// Of an event on whole CPUs: what samples tasks, while they are sampled. All that tells of
 /// tasks is left to [`of_tasks`].
 pub(crate) fn in_tasks(attr: &EventAttr) -> EventAttr {
     let told = AttrFlags::MMAP

@@ -43,9 +43,10 @@ use prof_live::Switches;
 use prof_perfdata::GroupDescription;
 use prof_perfdata::write::{EventDescription, Features, Packing};
 use prof_sys::prompt::run_soon;
-use prof_sys::{Launched, RingView};
+use prof_sys::{Launched, RandomChoice, RingView};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::thread::{self, Scope, ScopedJoinHandle};
 
@@ -618,11 +619,21 @@ fn thinner(options: &Options, set: &OpenSet) -> Option<Thinner> {
         return None;
     }
     let clock = options.used_clock()?.id;
-    Thinner::new(
-        most,
-        clock,
-        event.descriptors.iter().map(|open| &open.event),
-    )
+    let choice = match &set.choice {
+        Some(choice) => choice.clone(),
+        None => Arc::new(choice_of_own(event)?),
+    };
+    Some(Thinner::new(most, clock, choice))
+}
+
+/// What chooses among the samples that an event makes itself; `None` where the kernel
+/// does not let this user.
+fn choice_of_own(event: &OpenEvent) -> Option<RandomChoice> {
+    let choice = RandomChoice::new().ok()?;
+    for open in &event.descriptors {
+        choice.attach(&open.event).ok()?;
+    }
+    Some(choice)
 }
 
 /// What reads stacks of threads that sleep, where stacks are unwound.

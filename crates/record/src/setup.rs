@@ -11,7 +11,7 @@ use crate::hints::Whose;
 use crate::open::{OpenEvent, OpenSet, Scope, Stop, is_lacking};
 use crate::options::{Follow, ModeFilter, Options, Sampling, Stacks, Start, Target};
 use crate::plan;
-use crate::planned::{Limits, OnCpus, Planned, Role};
+use crate::planned::{Limits, OnCpus, Planned, Role, choosing, taking};
 use crate::ring_terms;
 use crate::rings::{self, Lockable, RingLimit, RingMemory, Size};
 use crate::synthesize::online_cpus;
@@ -19,6 +19,7 @@ use crate::waits;
 use prof_abi::{AttrFlags, ByteOrder, EventAttr, Software, event_kind};
 use prof_sys::{Event, RandomChoice, limits};
 use std::io;
+use std::sync::Arc;
 
 /// Threads of more processes that already run are not watched for deep stacks:
 /// that takes another descriptor for each thread and CPU.
@@ -364,6 +365,7 @@ impl Opening<'_> {
             true => plan::witness(options, &planned, self.limits),
             false => None,
         };
+        let choice = self.choice(&mut planned);
         let each = planned.len() + usize::from(witness.is_some());
         let is_on = |planned: &&Planned, on: OnCpus| planned.on_cpus == on;
         let always = planned.iter().filter(|it| is_on(it, OnCpus::Always));
@@ -372,6 +374,7 @@ impl Opening<'_> {
         let of_cpus = always + when_needed;
         let of_tasks = each - always + usize::from(of_cpus > 0);
         let cpus = self.all_cpus().len().max(1) as u64;
+        let of_cpus = of_cpus + usize::from(choice.is_some());
         let descriptors = cpus * (of_tasks as u64 * self.tasks.len() as u64 + of_cpus as u64);
         let whose = match options.target {
             Target::Command(_) => Whose::Launched,
@@ -398,9 +401,39 @@ impl Opening<'_> {
             all_kernel: options.modes == ModeFilter::Kernel,
         };
         let mut set = OpenSet::new(planned, witness, scope);
+        set.choice = choice;
         let early = attach::open_tasks(options, &mut set, self.tasks)?;
         Ok((set, early))
     }
+
+    /// What chooses samples, if an event does. Where there cannot be one the event
+    /// takes its samples itself.
+    fn choice(&self, planned: &mut [Planned]) -> Option<Arc<RandomChoice>> {
+        let chooses = planned.iter().find(|event| event.chooses)?;
+        let choice = handing_over(&chooses.attr, self.all_cpus()).ok();
+        if choice.is_none() {
+            planned.iter_mut().for_each(|event| event.chooses = false);
+        }
+        choice.map(Arc::new)
+    }
+}
+
+/// A choice for events of these CPUs, which was tried.
+fn handing_over(attr: &EventAttr, cpus: &[u32]) -> io::Result<RandomChoice> {
+    let (&first, &last) = cpus
+        .iter()
+        .min()
+        .zip(cpus.iter().max())
+        .ok_or(io::ErrorKind::NotFound)?;
+    let choice = RandomChoice::handing_over(last + 1)?;
+    let opened = |attr: &EventAttr, target| {
+        let opened = Event::open(attr, target, None);
+        opened.map_err(|error| error.source)
+    };
+    let takes = opened(&taking(attr), prof_sys::Target::Cpu(first))?;
+    choice.hand_to(first, &takes)?;
+    choice.attach(&opened(&choosing(attr), prof_sys::Target::THIS)?)?;
+    Ok(choice)
 }
 
 fn wake_at(planned: &mut [Planned], bytes: u64) {

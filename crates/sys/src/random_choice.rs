@@ -6,9 +6,13 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
 /// Lets an event take each of its samples with the same probability, whatever
-/// came before: a program of eight BPF instructions that compares a random
-/// number with a limit in a map. What it refuses costs neither call chain nor
-/// room in the ring.
+/// came before: a program of a few BPF instructions that compares a random
+/// number with a limit in a map. What it refuses has no room in the ring, but costs
+/// the walk of its call chain: the kernel makes a sample before it asks.
+///
+/// A choice that [hands over](Self::handing_over) has that made by another event,
+/// after it has chosen: the one that chooses then samples nothing itself, and may
+/// do without call chain, registers and stack.
 ///
 /// Needs Linux 5.2, and `CAP_BPF` with `CAP_PERFMON`, or `CAP_SYS_ADMIN`.
 ///
@@ -17,6 +21,8 @@ use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 pub struct RandomChoice {
     limit: OwnedFd,
     program: OwnedFd,
+    /// A `BPF_MAP_TYPE_PERF_EVENT_ARRAY`: by CPU the event that takes samples.
+    takers: Option<OwnedFd>,
 }
 
 /// The limit that no random number of 32 bits reaches.
@@ -26,9 +32,32 @@ impl RandomChoice {
     /// A choice that takes all samples. Fails as bpf(2): `EPERM` for most
     /// users.
     pub fn new() -> io::Result<Self> {
+        Self::with(None)
+    }
+
+    /// A choice that has what is chosen sampled by other events, which take all
+    /// samples, with the registers of the event that chooses: one for each CPU below
+    /// `cpus`, none until [`Self::hand_to`]. Fails as [`Self::new`].
+    pub fn handing_over(cpus: u32) -> io::Result<Self> {
+        const PERF_EVENT_ARRAY: u32 = 4;
+        Self::with(Some(new_map(PERF_EVENT_ARRAY, 4, cpus)?))
+    }
+
+    /// What is chosen on a CPU is sampled by this event from now on: one of kind
+    /// `PERF_COUNT_SW_BPF_OUTPUT` that counts all tasks on that CPU.
+    pub fn hand_to(&self, cpu: u32, event: &Event) -> io::Result<()> {
+        let Some(takers) = &self.takers else {
+            return Err(io::ErrorKind::InvalidInput.into());
+        };
+        let descriptor = event.as_fd().as_raw_fd();
+        update(takers, cpu, (&raw const descriptor) as u64)
+    }
+
+    fn with(takers: Option<OwnedFd>) -> io::Result<Self> {
         const PERF_EVENT: u32 = 7;
-        let limit = new_map()?;
-        let code = program(limit.as_raw_fd());
+        const ARRAY: u32 = 2;
+        let limit = new_map(ARRAY, 8, 1)?;
+        let code = program(limit.as_raw_fd(), takers.as_ref().map(AsRawFd::as_raw_fd));
         let license = c"GPL";
         // prog_type, insn_cnt; insns, license; the rest 0: no log.
         let mut attr = [0_u64; ATTR_WORDS];
@@ -36,7 +65,11 @@ impl RandomChoice {
         attr[1] = code.as_ptr() as u64;
         attr[2] = license.as_ptr() as u64;
         let program = descriptor_of(PROG_LOAD, &mut attr)?;
-        let choice = Self { limit, program };
+        let choice = Self {
+            limit,
+            program,
+            takers,
+        };
         choice.one_in(0)?;
         Ok(choice)
     }
@@ -44,12 +77,8 @@ impl RandomChoice {
     /// From now on takes one sample in `2^halvings` on average; at most one in
     /// `2^32`.
     pub fn one_in(&self, halvings: u32) -> io::Result<()> {
-        let (key, value) = (0_u32, ALL >> halvings.min(32));
-        let mut attr = [0_u64; ATTR_WORDS];
-        attr[0] = words(self.limit.as_raw_fd().cast_unsigned(), 0);
-        attr[1] = (&raw const key) as u64;
-        attr[2] = (&raw const value) as u64;
-        bpf(MAP_UPDATE_ELEM, &mut attr).map(drop)
+        let value = ALL >> halvings.min(32);
+        update(&self.limit, 0, (&raw const value) as u64)
     }
 
     /// Attaches the choice to an event, which must be a sampling one without a
@@ -65,35 +94,69 @@ const PROG_LOAD: libc::c_int = 5;
 /// Words of an attr: those of the calls used here end before.
 const ATTR_WORDS: usize = 9;
 
-/// An array of one value of 8 bytes.
-fn new_map() -> io::Result<OwnedFd> {
-    const ARRAY: u32 = 2;
+/// An array map of this kind, with values of so many bytes.
+fn new_map(kind: u32, value_size: u32, entries: u32) -> io::Result<OwnedFd> {
     let mut attr = [0_u64; ATTR_WORDS];
     // map_type, key_size; value_size, max_entries.
-    attr[0] = words(ARRAY, 4);
-    attr[1] = words(8, 1);
+    attr[0] = words(kind, 4);
+    attr[1] = words(value_size, entries);
     descriptor_of(MAP_CREATE, &mut attr)
 }
 
-/// The program: whether a random number is below the map's value.
-fn program(map: i32) -> [u64; 9] {
+/// Sets an entry of a map to what is at the address `value`.
+fn update(map: &OwnedFd, key: u32, value: u64) -> io::Result<()> {
+    let mut attr = [0_u64; ATTR_WORDS];
+    attr[0] = words(map.as_raw_fd().cast_unsigned(), 0);
+    attr[1] = (&raw const key) as u64;
+    attr[2] = value;
+    bpf(MAP_UPDATE_ELEM, &mut attr).map(drop)
+}
+
+/// The program: whether a random number is below the value of the map `limit`; with
+/// `takers`, a sample by the event of the CPU in that map if it is.
+fn program(limit: i32, takers: Option<i32>) -> Vec<u64> {
     const GET_PRANDOM_U32: i32 = 7;
+    const PERF_EVENT_OUTPUT: i32 = 25;
+    const MAP: u8 = 1;
     const MAP_VALUE: u8 = 2;
-    [
+    /// `BPF_F_CURRENT_CPU`, as 32 bits that are not sign-extended.
+    const CURRENT_CPU: i32 = -1;
+    let taken = match takers {
+        None => vec![instruction(0xb7, 0, 0, 0, 1)],
+        Some(takers) => vec![
+            // r1 = the context; r2 = the map, in two slots; r3 = this CPU's
+            instruction(0xbf, 1, 7, 0, 0),
+            instruction(0x18, 2, MAP, 0, takers),
+            0,
+            instruction(0xb4, 3, 0, 0, CURRENT_CPU),
+            // r4 = address of 8 bytes of nothing, since there must be some; r5 = 8
+            instruction(0x7a, 10, 0, -8, 0),
+            instruction(0xbf, 4, 10, 0, 0),
+            instruction(0x07, 4, 0, 0, -8),
+            instruction(0xb7, 5, 0, 0, 8),
+            instruction(0x85, 0, 0, 0, PERF_EVENT_OUTPUT),
+            instruction(0xb7, 0, 0, 0, 0),
+        ],
+    };
+    let past = i16::try_from(taken.len()).expect("it is short");
+    let mut code = vec![
+        // r7 = the context
+        instruction(0xbf, 7, 1, 0, 0),
         instruction(0x85, 0, 0, 0, GET_PRANDOM_U32),
         // r6 = the lower half of r0
         instruction(0xbc, 6, 0, 0, 0),
         // r1 = address of the map's value, in two slots
-        instruction(0x18, 1, MAP_VALUE, 0, map),
+        instruction(0x18, 1, MAP_VALUE, 0, limit),
         0,
         // r1 = *r1
         instruction(0x79, 1, 1, 0, 0),
         // r0 = 0; if r6 >= r1, end
         instruction(0xb7, 0, 0, 0, 0),
-        instruction(0x3d, 6, 1, 1, 0),
-        instruction(0xb7, 0, 0, 0, 1),
-        instruction(0x95, 0, 0, 0, 0),
-    ]
+        instruction(0x3d, 6, 1, past, 0),
+    ];
+    code.extend(taken);
+    code.push(instruction(0x95, 0, 0, 0, 0));
+    code
 }
 
 /// `struct bpf_insn` in a word: code, registers, offset, immediate.
@@ -138,21 +201,29 @@ mod tests {
     use crate::ring::Ring;
     use prof_abi::{AttrFlags, EventAttr};
 
-    /// Samples of 4 000 page faults that an event with this choice takes.
-    fn taken(choice: &RandomChoice) -> Option<usize> {
-        let attr = EventAttr {
+    fn page_faults() -> EventAttr {
+        EventAttr {
             kind: 1,
             config: 2,
             sample_period: 1,
             flags: AttrFlags::DISABLED,
             ..EventAttr::default()
-        };
-        let event = Event::open(&attr, Target::THIS, None).ok()?;
+        }
+    }
+
+    /// Samples of 4 000 page faults that an event with this choice takes.
+    fn taken(choice: &RandomChoice) -> Option<usize> {
+        let event = Event::open(&page_faults(), Target::THIS, None).ok()?;
         let mut ring = Ring::map(&event, 64).ok()?;
         choice.attach(&event).ok()?;
         // Before, each page fault would be taken.
         event.enable().ok()?;
-        for _ in 0..4_000 {
+        fault(4_000);
+        Some(samples(&mut ring))
+    }
+
+    fn fault(times: u32) {
+        for _ in 0..times {
             // SAFETY: a fresh mapping of one page, written once, and unmapped.
             unsafe {
                 let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
@@ -163,9 +234,12 @@ mod tests {
                 libc::munmap(page, 4096);
             }
         }
+    }
+
+    fn samples(ring: &mut Ring) -> usize {
         let mut count = 0;
         ring.take_each(|record| count += usize::from(record.first() == Some(&9)));
-        Some(count)
+        count
     }
 
     #[test]
@@ -184,5 +258,43 @@ mod tests {
         assert!((780..1220).contains(&count), "{count}");
         choice.one_in(32).expect("a limit");
         assert_eq!(taken(&choice), Some(0));
+    }
+
+    #[test]
+    fn what_is_handed_over_is_sampled_by_the_event_of_the_cpu_alone() {
+        let Ok(choice) = RandomChoice::handing_over(1024) else {
+            println!("skipped: bpf(2) is not permitted here");
+            return;
+        };
+        let taker = EventAttr {
+            kind: 1,
+            config: 10,
+            sample_period: 1,
+            ..EventAttr::default()
+        };
+        let cpus = 0..1024;
+        let takers =
+            cpus.map_while(|cpu| Some((cpu, Event::open(&taker, Target::Cpu(cpu), None).ok()?)));
+        let takers: Vec<(u32, Event)> = takers.collect();
+        let Ok(event) = Event::open(&page_faults(), Target::THIS, None) else {
+            println!("skipped: perf_event_open is not permitted here");
+            return;
+        };
+        let mut own = Ring::map(&event, 64).expect("a ring");
+        let mut rings: Vec<Ring> = Vec::new();
+        for (cpu, taker) in &takers {
+            rings.push(Ring::map(taker, 64).expect("a ring"));
+            choice.hand_to(*cpu, taker).expect("an entry");
+        }
+        choice.attach(&event).expect("attached");
+        choice.one_in(2).expect("a limit");
+        event.enable().expect("enabled");
+        fault(4_000);
+        event.disable().expect("disabled");
+        let taken: usize = rings.iter_mut().map(samples).sum();
+        assert!((780..1220).contains(&taken), "{taken}");
+        assert_eq!(samples(&mut own), 0);
+        let filter = RandomChoice::new().expect("as above");
+        assert!(filter.hand_to(0, &event).is_err());
     }
 }

@@ -191,13 +191,34 @@ fn waits_have_no_kernel_s_user_chain_where_the_kernel_may_choose_among_them() {
         };
         let planned = plan(&options, &default_events("cpu-clock"), limits);
         let is_it = |planned: &&super::Planned| crate::waits::is_of_waits(&planned.name);
-        let flags = planned.iter().find(is_it).expect("planned").attr.flags;
-        flags.has(AttrFlags::EXCLUDE_CALLCHAIN_USER)
+        let planned = planned.iter().find(is_it).expect("planned");
+        let has_none = planned.attr.flags.has(AttrFlags::EXCLUDE_CALLCHAIN_USER);
+        assert_eq!(planned.chooses, has_none);
+        has_none
     };
     assert!(of_waits(Some(2000), true));
     // Nothing is won where it may not: then frame pointers are a help.
     assert!(!of_waits(Some(2000), false));
     assert!(!of_waits(None, true));
+}
+
+#[test]
+fn what_chooses_samples_has_nothing_dear_and_what_takes_them_tells_of_no_task() {
+    use crate::planned::{choosing, taking};
+    let mut options = options();
+    options.stacks = Stacks::Unwound(8192);
+    let attr = &plan(&options, &default_events("cpu-clock"), LIMITS)[0].attr;
+    assert!(attr.flags.has(AttrFlags::MMAP2 | AttrFlags::INHERIT));
+    let (chooses, takes) = (choosing(attr), taking(attr));
+    let dear = SampleType::CALLCHAIN | SampleType::REGS_USER | SampleType::STACK_USER;
+    assert!(takes.sample_type.has(dear));
+    assert_eq!(chooses.sample_type.without(dear), chooses.sample_type);
+    // What stands behind records is the same for both, as they share rings.
+    let behind = SampleType::TID | SampleType::TIME | SampleType::IDENTIFIER;
+    assert!(chooses.sample_type.has(behind) && takes.sample_type.has(behind));
+    assert_eq!(chooses.flags, attr.flags);
+    let of_tasks = AttrFlags::MMAP2 | AttrFlags::INHERIT | AttrFlags::CONTEXT_SWITCH;
+    assert_eq!(takes.flags.without(of_tasks), takes.flags);
 }
 
 #[test]

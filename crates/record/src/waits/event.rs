@@ -43,14 +43,15 @@ pub(crate) fn planned(options: &Options, limits: Limits) -> Option<Planned> {
         | SampleType::PERIOD
         | SampleType::TRANSACTION;
     attr.sample_stack_user = attr.sample_stack_user.min(MOST_COPIED);
-    if wants_thinned(options) && limits.may_choose {
-        // The kernel follows frame pointers before it asks whether the sample is to
-        // be taken, which code without them makes dear: 5 µs a switch. The unwinder
-        // follows them itself where code has no tables.
+    let is_thinned = wants_thinned(options) && limits.may_choose;
+    if is_thinned {
+        // Following frame pointers is dear where code has none: 5 µs a switch. The
+        // unwinder follows them itself where code has no tables.
         attr.flags = attr.flags.with(AttrFlags::EXCLUDE_CALLCHAIN_USER);
     }
     Some(Planned {
         may_drop_kernel: true,
+        chooses: is_thinned,
         ..Planned::of_our_own(OFF_CPU_EVENT, attr, Role::Samples)
     })
 }

@@ -28,8 +28,9 @@
 
 use super::pairing::{Thread, Waited};
 use prof_profile::{Wait, WaitState};
-use prof_sys::{Event, RandomChoice, clock};
+use prof_sys::{RandomChoice, clock};
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 /// A thread that was blocked for so long, ns, is no matter of chance: where its
 /// leaving was not chosen its stack is read while it sleeps.
@@ -52,29 +53,20 @@ const MOST_IDLE: u32 = 16;
 /// Makes the kernel choose.
 #[derive(Debug)]
 pub(crate) struct Thinner {
-    choice: RandomChoice,
+    choice: Arc<RandomChoice>,
     clock: i32,
     pace: Pace,
 }
 
 impl Thinner {
-    /// For these descriptors of the event of waits, which all begin with every
-    /// sample; about `most` stacks a second stay. `None` where the kernel does
-    /// not let this user.
-    pub(crate) fn new<'e>(
-        most: u32,
-        clock: i32,
-        events: impl Iterator<Item = &'e Event>,
-    ) -> Option<Self> {
-        let choice = RandomChoice::new().ok()?;
-        for event in events {
-            choice.attach(event).ok()?;
-        }
-        Some(Self {
+    /// For what chooses samples of the event of waits, which begins with all of them;
+    /// about `most` stacks a second stay.
+    pub(crate) fn new(most: u32, clock: i32, choice: Arc<RandomChoice>) -> Self {
+        Self {
             choice,
             clock,
             pace: Pace::new(most),
-        })
+        }
     }
 
     /// Which share of leavings is sampled.
