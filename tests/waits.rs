@@ -640,6 +640,61 @@ fn views_show_the_clock_that_is_asked_for() {
     assert!(wall.1.abs_diff(lived) < lived / 10, "{lived} {wall:?}");
 }
 
+/// ns in front of the instructions of a listing with `--show-total-period`.
+fn on_instructions(listing: &str) -> Vec<u64> {
+    let figures = listing.lines().filter_map(|line| {
+        let (figure, rest) = line.split_once(" :   ")?;
+        let (address, _) = rest.split_once(':')?;
+        u64::from_str_radix(address, 16).ok()?;
+        figure.trim().parse().ok()
+    });
+    figures.collect()
+}
+
+#[test]
+fn lines_have_the_time_that_is_waited_in_what_they_call() {
+    const NAME: &str = "waits-lines";
+    if !may_record_all(NAME) {
+        return;
+    }
+    let Some((file, _)) = recorded(NAME, &["--off-cpu"], &["all"]) else {
+        return;
+    };
+    let file = file.to_str().expect("UTF-8");
+    let ours = |arguments: &[&str]| {
+        let arguments = [arguments, &["-f", "-i", file]].concat();
+        let output = prof_command().args(arguments).output();
+        let output = output.expect("prof starts");
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).expect("UTF-8")
+    };
+    for clock in ["off", "wall"] {
+        let of_clock = ["--clock", clock, "--stdio"];
+        let listing = ["annotate", "wait_sleep", "--show-total-period"];
+        let listing = ours(&[&listing[..], &of_clock].concat());
+        let figures = on_instructions(&listing);
+        // It calls one function, which sleeps.
+        let call = figures.iter().copied().max().unwrap_or(0);
+        let json = ours(&["report", "--json", "-s", "sym", "--clock", clock]);
+        let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+        let rows = json["events"][0]["rows"].as_array().expect("rows");
+        let row = rows.iter().find(|row| row["symbol"] == "wait_sleep");
+        let total = row.and_then(|row| row["total"]["period"].as_u64());
+        let total = total.expect("a total");
+        assert!(total > 5_000_000);
+        assert!(
+            call <= total && total - call < total / 20,
+            "{call} of {total}: {listing}"
+        );
+        assert!(listing.contains("with what is called there"), "{listing}");
+        // All that waits is listed, not what the kernel does to wait.
+        let all = ours(&[&["annotate", "--percent-limit", "1"][..], &of_clock].concat());
+        assert!(all.contains("<wait_fsync>:"), "{}", excerpt(&all));
+    }
+    let listing = ours(&["annotate", "wait_sleep", "--clock", "cpu", "--stdio"]);
+    assert!(!listing.contains("with what is called there"), "{listing}");
+}
+
 #[test]
 fn tables_and_differential_pictures_tell_what_was_waited_for() {
     const NAME: &str = "waits-told";

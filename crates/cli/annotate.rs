@@ -5,7 +5,7 @@ mod refused;
 
 use crate::clock::ClockOption;
 use crate::cpu_list::{CpuList, cpus};
-use crate::hottest::{by_weight, is_hot};
+use crate::hottest::{by_weight, by_whole_weight, is_hot};
 use crate::input::NameOptions;
 use crate::near::near;
 use crate::outcome::{Outcome, UsageError};
@@ -14,8 +14,8 @@ use crate::recording::Input;
 use crate::refused::Refused;
 use anyhow::{Context, bail};
 use prof_listing::code_files::FileCode;
-use prof_profile::{EventId, FunctionId, Profile};
-use prof_report::annotate::{self, Figure};
+use prof_profile::{Clock, EventId, FunctionId, Profile};
+use prof_report::annotate::{self, Counts, Figure};
 use prof_report::code::{Build, FunctionView, Syntax};
 use prof_report::model::{Scene, Scope, Selection};
 use prof_report::text::{Grouping, event_tables, events_title};
@@ -269,7 +269,8 @@ impl Listings<'_> {
         };
         let scenes: Vec<Scene<'_>> = events.iter().map(|&event| self.scene(event)).collect();
         let weights: Vec<Vec<u64>> = scenes.iter().map(|scene| self.weights(scene)).collect();
-        let functions = chosen(self.args, self.symbol, &self.scene(*first));
+        let counts = self.counts(*first);
+        let functions = chosen((self.args, counts), self.symbol, &self.scene(*first));
         let name_of = |id: FunctionId| self.profile.function(id).name;
         let title = events_title(self.profile, events);
         for &function in &functions {
@@ -287,10 +288,21 @@ impl Listings<'_> {
             if is_left_out {
                 continue;
             }
-            let text = annotate::text(self.profile, &views, &title, self.options());
+            let text = annotate::text(self.profile, &views, &title, self.options(counts));
             writeln!(out, "{text}")?;
         }
         Ok(!functions.is_empty())
+    }
+
+    /// Which weight of an event's is shown: no line of a program has the time of
+    /// waits itself.
+    fn counts(&self, event: EventId) -> Counts {
+        let event = self.profile.events.get(usize::from(event.0));
+        let is_off_cpu = event.is_some_and(|event| event.is_off_cpu);
+        match is_off_cpu || self.args.clock.clock == Some(Clock::Wall) {
+            true => Counts::WithCallees,
+            false => Counts::Own,
+        }
     }
 
     fn scene(&self, event: EventId) -> Scene<'_> {
@@ -324,12 +336,13 @@ impl Listings<'_> {
         build.view(function)
     }
 
-    fn options(&self) -> annotate::Options {
+    fn options(&self, counts: Counts) -> annotate::Options {
         let text = &self.args.text;
         annotate::Options {
             with_source: !self.args.no_source,
             only_hot: self.args.only_hot,
             figure: text.figure(),
+            counts,
             weights: if text.by_samples() { "hits" } else { "period" },
             full_paths: text.full_paths,
             raw_bytes: text.asm_raw,
@@ -340,7 +353,11 @@ impl Listings<'_> {
 }
 
 /// The functions asked for, heaviest first.
-fn chosen(args: &Args, symbol: Option<&str>, scene: &Scene<'_>) -> Vec<FunctionId> {
+fn chosen(
+    (args, counts): (&Args, Counts),
+    symbol: Option<&str>,
+    scene: &Scene<'_>,
+) -> Vec<FunctionId> {
     let profile = scene.profile();
     let total = scene.total().period;
     let is_chosen = |&(id, weight): &(FunctionId, u64)| {
@@ -356,7 +373,11 @@ fn chosen(args: &Args, symbol: Option<&str>, scene: &Scene<'_>) -> Vec<FunctionI
         };
         is_asked && (args.dsos.is_empty() || args.dsos.iter().any(is_in))
     };
-    let found = by_weight(scene).into_iter().filter(is_chosen);
+    let found = match counts {
+        Counts::Own => by_weight(scene),
+        Counts::WithCallees => by_whole_weight(scene),
+    };
+    let found = found.into_iter().filter(is_chosen);
     found.map(|(id, _)| id).collect()
 }
 

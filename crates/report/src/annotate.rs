@@ -1,7 +1,7 @@
 //! `prof annotate`: the code of a function as text, laid out like
 //! `perf annotate --stdio`.
 
-use crate::code::{CodeRow, Flow, FunctionView};
+use crate::code::{CodeRow, Flow, FunctionView, Share};
 use crate::escape;
 use crate::keys::name_within;
 use crate::model::percent_of;
@@ -35,13 +35,33 @@ impl Figure {
         }
     }
 
-    /// What a place with `here` of a view's weight has.
-    fn of(self, here: u64, view: &FunctionView) -> String {
+    /// What a place with this weight has, of a function's.
+    fn of(self, weight: u64, function: u64, all: u64) -> String {
         match self {
-            Self::Local => format!("{:8.2}", percent_of(here, view.share.here)),
-            Self::Global => format!("{:8.2}", percent_of(here, view.all)),
-            Self::Samples => format!("{here:8}"),
-            Self::Period => format!("{here:12}"),
+            Self::Local => format!("{:8.2}", percent_of(weight, function)),
+            Self::Global => format!("{:8.2}", percent_of(weight, all)),
+            Self::Samples => format!("{weight:8}"),
+            Self::Period => format!("{weight:12}"),
+        }
+    }
+}
+
+/// Which weight of a place is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Counts {
+    /// Of samples that were taken right there.
+    #[default]
+    Own,
+    /// That of what is called there, too: where a program waits, it is the
+    /// kernel that does.
+    WithCallees,
+}
+
+impl Counts {
+    fn of(self, share: Share) -> u64 {
+        match self {
+            Self::Own => share.here,
+            Self::WithCallees => share.total,
         }
     }
 }
@@ -55,6 +75,8 @@ pub struct Options {
     pub only_hot: bool,
     /// What stands in front of each instruction.
     pub figure: Figure,
+    /// Which weight that is of.
+    pub counts: Counts,
     /// What weights are, as the heading calls it: `period` or `hits`.
     pub weights: &'static str,
     /// Whole paths of dsos and sources.
@@ -74,6 +96,7 @@ impl Default for Options {
             with_source: true,
             only_hot: false,
             figure: Figure::Local,
+            counts: Counts::Own,
             weights: "period",
             full_paths: false,
             raw_bytes: false,
@@ -160,6 +183,17 @@ impl Listing<'_> {
         self.options.figure.heading().1 * self.views.len()
     }
 
+    /// What stands in front of a place with this share.
+    fn figure(&self, share: Share, view: &FunctionView) -> String {
+        let function = self.weight(view.share);
+        let weight = self.weight(share);
+        self.options.figure.of(weight, function, view.all)
+    }
+
+    fn weight(&self, share: Share) -> u64 {
+        self.options.counts.of(share)
+    }
+
     /// A function's name, safe, in a line with so many other columns.
     fn name<'n>(&self, name: &'n str, taken: usize) -> Cow<'n, str> {
         let columns = self.options.columns;
@@ -185,12 +219,16 @@ impl Listing<'_> {
             Figure::Global => "global",
             _ => "local",
         };
+        let counted = match self.options.counts {
+            Counts::Own => "",
+            Counts::WithCallees => ", with what is called there",
+        };
         let line = format!(
-            " {word}{}|\tSource code & Disassembly of {} for {} ({:.2}% of all weight, percent: {base} {})",
+            " {word}{}|\tSource code & Disassembly of {} for {} ({:.2}% of all weight, percent: {base} {}{counted})",
             " ".repeat(width.saturating_sub(word.len())),
             escape::terminal(profile.name(dso)),
             escape::terminal(title),
-            percent_of(view.share.here, view.all),
+            percent_of(self.weight(view.share), view.all),
             self.options.weights,
         );
         let dashes = line.chars().count() + 7;
@@ -203,7 +241,7 @@ impl Listing<'_> {
         let is_near = |view: &FunctionView| {
             let near = index.saturating_sub(2)..(index + 3).min(view.instructions.len());
             let rows = view.instructions.get(near).unwrap_or_default();
-            rows.iter().any(|row| row.share.here > 0)
+            rows.iter().any(|row| self.weight(row.share) > 0)
         };
         self.views.iter().any(is_near)
     }
@@ -222,11 +260,10 @@ impl Listing<'_> {
     }
 
     fn instruction(&mut self, index: usize, row: &CodeRow, name: &str) {
-        let figure = self.options.figure;
         let mut line = String::new();
         for view in self.views {
             let row = view.instructions.get(index);
-            line += &figure.of(row.map_or(0, |row| row.share.here), view);
+            line += &self.figure(row.map_or_else(Share::default, |row| row.share), view);
         }
         let one = &row.instruction;
         write!(line, " :   {:x}:   ", one.address.0).expect("writing to a String succeeds");
@@ -260,7 +297,8 @@ impl Listing<'_> {
         self.push(&line);
         for (index, bytes) in more.iter().enumerate() {
             let at = one.address.0 + ((index + 1) * BYTES_IN_LINE) as u64;
-            let none: String = self.views.iter().map(|view| figure.of(0, view)).collect();
+            let none = |view| self.figure(Share::default(), view);
+            let none: String = self.views.iter().map(none).collect();
             self.push(&format!("{none} :   {at:x}:   {bytes}"));
         }
     }
@@ -290,7 +328,7 @@ impl Listing<'_> {
 
     /// Lines with weight, where there are no instructions to put them between.
     fn source_only(&mut self, view: &FunctionView) {
-        let (profile, figure) = (self.profile, self.options.figure);
+        let profile = self.profile;
         for row in &view.lines {
             let Some(file) = view.files.get(row.file) else {
                 continue;
@@ -306,7 +344,7 @@ impl Listing<'_> {
                         && (other.line, other.depth, other.inlined)
                             == (row.line, row.depth, row.inlined)
                 });
-                figure.of(same.map_or(0, |row| row.share.here), event)
+                self.figure(same.map_or_else(Share::default, |row| row.share), event)
             };
             let figures: String = self.views.iter().map(of_event).collect();
             let line = format!(
@@ -330,13 +368,14 @@ impl Listing<'_> {
         let dso = escape::terminal(self.profile.name(dso)).into_owned();
         self.push(&format!("\nSorted summary for file {dso}"));
         self.push("----------------------------------------------\n");
-        let share = |weight: u64| percent_of(weight, view.share.here);
+        let function = self.weight(view.share);
+        let share = |weight: u64| percent_of(weight, function);
         let mut weights: BTreeMap<(usize, u32), u64> = BTreeMap::new();
-        let counts = |row: &&CodeRow| share(row.share.here) > SMALLEST_IN_SUMMARY;
+        let counts = |row: &&CodeRow| share(self.weight(row.share)) > SMALLEST_IN_SUMMARY;
         for row in view.instructions.iter().filter(counts) {
             let line = row.line.filter(|&(_, line)| line > 0);
             if let Some(sum) = line.map(|line| weights.entry(line).or_default()) {
-                *sum = sum.saturating_add(row.share.here);
+                *sum = sum.saturating_add(self.weight(row.share));
             }
         }
         let mut lines: Vec<_> = weights.into_iter().collect();
