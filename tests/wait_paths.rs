@@ -116,6 +116,23 @@ fn wakes_without_a_reason_are_no_part_of_the_critical_path() {
 }
 
 #[test]
+fn who_sends_through_the_loopback_device_wakes_who_receives() {
+    let expected = [("main", "light"), ("answers", "heavy"), ("main", "last")];
+    check("wait-paths-socket", "socket", &expected);
+    let file = scratch().join("wait-paths-socket.data");
+    if !file.exists() {
+        return;
+    }
+    let chains = json(&file, &["--wakers"]);
+    let is_of_device = |chain: &&Value| chain["links"][0]["ended_by"] == "interrupt";
+    let chains = chains["chains"].as_array().expect("chains");
+    let ns = |chain: &Value| chain["wait_ns"].as_u64().expect("a number");
+    let of_devices: u64 = chains.iter().filter(is_of_device).map(ns).sum();
+    let all: u64 = chains.iter().map(ns).sum();
+    assert!(of_devices * 20 < all, "{of_devices} of {all}: {chains:#?}");
+}
+
+#[test]
 fn a_chain_of_threads_is_the_critical_path_with_its_sleep() {
     let expected = [("light", "light"), ("heavy", "heavy"), ("main", "last")];
     check("wait-paths-chain", "chain", &expected);

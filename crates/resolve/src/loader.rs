@@ -511,6 +511,7 @@ impl Loader {
         profile.trust = trust(&mut profile, &tally, &outline, about);
         wait_kinds::classify(&mut profile);
         let files = (&namer.files, &namer.kernel);
+        Wakes::credit_senders(&mut profile);
         self.wakes.add_ends(&mut profile);
         self.futexes
             .finish(&mut profile, self.processes.dsos(), files);

@@ -15,6 +15,10 @@ const IN_INTERRUPT: u64 = 0x08 | 0x10;
 /// A thread that the end of a child wakes by a signal runs within so long, ns:
 /// it may have to wait for a CPU.
 const SIGNALLED: u64 = 10_000_000;
+/// The kernel's functions that pass a packet to its device, and that receive those
+/// which came from no device of its own.
+const SENDS: &str = "__dev_queue_xmit";
+const RECEIVES_QUEUED: &str = "process_backlog";
 /// More bytes of a payload than these tracepoints have.
 const LONGEST: usize = 256;
 
@@ -88,6 +92,19 @@ impl Wakes {
         wakes
     }
 
+    /// Takes wakes by whoever sent something to a socket of the same machine for
+    /// theirs: what goes over the loopback device is received in a soft interrupt
+    /// that the sender itself runs before it goes on.
+    pub(crate) fn credit_senders(profile: &mut Profile) {
+        let mut wakes = std::mem::take(&mut profile.wakes);
+        let mut known: FxHashMap<StackId, bool> = FxHashMap::default();
+        for wake in wakes.iter_mut().filter(|wake| wake.in_interrupt) {
+            let known = known.entry(wake.stack);
+            wake.in_interrupt = !*known.or_insert_with(|| sends(profile, wake.stack));
+        }
+        profile.wakes = wakes;
+    }
+
     /// Adds the wakes of threads that ended: Linux 6.16 and later stop the
     /// events of a thread before its end wakes who waits for it. A wait for a
     /// thread or child whose end was not seen ended with the last one that ended
@@ -139,6 +156,16 @@ impl Wakes {
         profile.wakes.extend(found);
         profile.wakes.sort_by_key(|wake| wake.time);
     }
+}
+
+/// Whether a stack is of a thread that sends, and receives at once what it sent: the
+/// queue of packets that need no device is worked off on top of sending.
+fn sends(profile: &Profile, stack: StackId) -> bool {
+    let locations = profile.stacks.locations(stack);
+    let mut names = locations
+        .flat_map(|at| profile.frames_at(at))
+        .map(|frame| profile.name(profile.function(frame.function).name));
+    names.any(|name| name == RECEIVES_QUEUED) && names.any(|name| name == SENDS)
 }
 
 /// Whose end is waited for.
