@@ -482,29 +482,33 @@ fn a_plain_user_gets_the_times_of_waits_and_stacks_of_long_ones() {
     }
 }
 
+/// What is said of waits without a stack in the recording of a user without rights.
+fn told_of_nobody(name: &str, arguments: &[&str]) -> Option<String> {
+    let (_folder, file, _) = recorded_by_nobody(name, &[], arguments)?;
+    let report = ["report", "-f", "--stdio", "-i"];
+    let output = prof_command().args(report).arg(&file).output();
+    let text = String::from_utf8_lossy(&output.expect("prof starts").stdout).into_owned();
+    let mut lines = text.lines();
+    let line = lines.find(|line| line.contains("a wait has no stack"));
+    Some(line.unwrap_or(&text).to_owned())
+}
+
 #[test]
-fn a_plain_user_is_told_why_preempted_threads_have_no_stack() {
-    const NAME: &str = "waits-plain-preempted";
+fn a_plain_user_is_told_why_preempted_threads_and_short_waits_have_no_stack() {
+    const NAME: &str = "waits-plain-told";
     if !may_record_all(NAME) || !have(NAME, "setpriv") {
         return;
     }
     let threads = std::thread::available_parallelism().map_or(4, |cpus| 3 * cpus.get());
-    let arguments = ["pool", &threads.to_string(), "40"];
-    let Some((_folder, file, _)) = recorded_by_nobody(NAME, &[], &arguments) else {
+    let Some(line) = told_of_nobody(NAME, &["pool", &threads.to_string(), "40"]) else {
         return;
     };
-    let report = ["report", "-f", "--stdio", "-i"];
-    let output = prof_command().args(report).arg(&file).output();
-    let text = String::from_utf8_lossy(&output.expect("prof starts").stdout).into_owned();
-    let line = text
-        .lines()
-        .find(|line| line.contains("a wait has no stack"));
-    let line = line.unwrap_or_default();
     assert!(
         line.contains("% of threads that were preempted: ") && line.contains("--off-cpu=only"),
-        "{}",
-        excerpt(&text)
+        "{line}"
     );
+    let line = told_of_nobody(NAME, &["short", "2000", "20"]).expect("as before");
+    assert!(line.contains("% of waits below 5 ms: "), "{line}");
 }
 
 #[test]

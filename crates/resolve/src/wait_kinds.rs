@@ -194,11 +194,18 @@ const PREEMPTED: [&str; 2] = [
      takes them, not --off-cpu=only",
 ];
 
+/// Of waits of less than [`SHORT`], where all stacks are read while threads sleep.
+const TOO_SHORT: &str = "of waits below 5 ms: for this user stacks are read while threads sleep, and \
+                         these waits were over by then";
+/// ns.
+const SHORT: u64 = 5_000_000;
+
 /// How many waits have no stack, with their share of the time waited, and how much
 /// of that is of threads that cannot have one.
 fn without_stack(profile: &Profile) -> Option<DroppedCount> {
     let (mut count, mut ns, mut all) = (0_u64, 0_u64, 0_u64);
     let (mut started, mut in_kernel, mut preempted) = (0_u64, 0_u64, 0_u64);
+    let (mut short, mut has_switches) = (0_u64, false);
     for sample in profile.samples.iter() {
         let Some(wait) = sample.wait.and_then(|id| profile.samples.wait(id)) else {
             continue;
@@ -207,6 +214,7 @@ fn without_stack(profile: &Profile) -> Option<DroppedCount> {
         if wait.counted == Counted::ByOthers {
             continue;
         }
+        has_switches |= wait.source == StackSource::Switch;
         if wait.source == StackSource::None {
             count += 1;
             ns = ns.saturating_add(sample.period);
@@ -214,6 +222,7 @@ fn without_stack(profile: &Profile) -> Option<DroppedCount> {
                 (WaitState::Started, _) => &mut started,
                 (WaitState::Preempted, _) => &mut preempted,
                 (_, WaitKind::KernelThread) => &mut in_kernel,
+                (WaitState::Blocked, _) if wait.length(sample.period) < SHORT => &mut short,
                 _ => continue,
             };
             *of = of.saturating_add(sample.period);
@@ -226,6 +235,7 @@ fn without_stack(profile: &Profile) -> Option<DroppedCount> {
         (preempted, PREEMPTED[usize::from(!has_others)]),
         (started, "of threads that had not run yet"),
         (in_kernel, "of kernel threads"),
+        (if has_switches { 0 } else { short }, TOO_SHORT),
     ];
     for (ns, whose) in of.into_iter().filter(|&(ns, _)| share(ns) >= 0.05) {
         _ = write!(what, "; {:.1} % {whose}", share(ns));
