@@ -16,6 +16,7 @@
 //! whoever waits. Rows and their weights stay; their stacks become one frame.
 
 use super::locks::LockKind;
+pub use super::places::FOLDED;
 use super::places::{names, time};
 use prof_abi::CpuMode;
 use prof_profile::{
@@ -35,22 +36,33 @@ pub struct Idle {
     pub threads: usize,
 }
 
-/// The frame that replaces the stacks of threads that wait for work.
-pub const FOLDED: &str = "[idle: waits for work]";
-
 /// Functions in which threads of runtimes wait for nothing but work.
-const NAMED: [&str; 3] = [
+const NAMED: [&str; 5] = [
     // Go: a thread without a goroutine to run.
     "runtime.stopm",
     "java.util.concurrent.ThreadPoolExecutor.getTask",
     "java.util.concurrent.ForkJoinPool.awaitWork",
+    // Java's threads that hand out references which nothing refers to any more.
+    "java.lang.ref.Reference.waitForReferencePendingList",
+    "java.lang.ref.ReferenceQueue.remove",
 ];
 
 /// HotSpot's own loops, which also do the work: those that wait themselves.
-const LOOPS: [&str; 3] = [
+const LOOPS: [&str; 14] = [
     "GangWorker::loop",
+    "WorkerThread::run",
     "CompileQueue::get",
     "VMThread::wait_for_operation",
+    "G1ConcurrentMarkThread::run_service",
+    "G1ConcurrentMarkThread::wait_for_next_cycle",
+    "G1ConcurrentRefineThread::run_service",
+    "G1ServiceThread::sleep_before_next_cycle",
+    "os::signal_wait",
+    "NMethodSweeper::sweeper_loop",
+    "NotificationThread::notification_thread_entry",
+    "ServiceThread::service_thread_entry",
+    "MonitorDeflationThread::monitor_deflation_thread_entry",
+    "WatcherThread::sleep",
 ];
 
 /// How the names of functions begin by which these wait.
@@ -341,7 +353,8 @@ fn add_stack(profile: &mut Profile, place: LocationId) -> Option<StackId> {
 
 #[cfg(test)]
 mod tests {
-    use super::{FOLDED, fold};
+    use super::{FOLDED, LockKind, fold};
+    use crate::waiting::locks;
     use prof_profile::{
         Avma, Event, EventId, Futex, FutexId, Profile, Sample, Thread, Wait, WaitKind, WaitState,
     };
@@ -439,6 +452,19 @@ mod tests {
     }
 
     #[test]
+    fn threads_that_wait_for_work_wait_for_no_lock() {
+        let lock = "app:start;app:worker;app:job;libc.so.6:pthread_mutex_lock";
+        let waits = [(2, LOOP, QUEUE), (3, LOOP, QUEUE), (3, lock, 64)];
+        let mut profile = profile(&waits);
+        assert_eq!(locks(&profile).list.len(), 3);
+        fold(&mut profile);
+        let told = locks(&profile);
+        assert_eq!((told.idle, told.idle_ns), (2, 2 * MS));
+        assert_eq!(told.list.len(), 1);
+        assert_eq!(told.list[0].kind, LockKind::Mutex);
+    }
+
+    #[test]
     fn times_that_sum_past_64_bits_are_folded_without_a_fault() {
         let mut profile = profile(&[(2, LOOP, QUEUE), (3, LOOP, QUEUE)]);
         for row in [0, 0, 1, 1] {
@@ -479,6 +505,11 @@ mod tests {
         let gang = "jvm:GangWorker::loop;jvm:PosixSemaphore::wait;libc.so.6:sem_wait";
         let at_work =
             "jvm:GangWorker::loop;jvm:G1Task::work;jvm:PosixSemaphore::wait;libc.so.6:sem_wait";
+        let signals = "jvm:signal_thread_entry;jvm:os::signal_wait;jvm:PosixSemaphore::wait;\
+                       libc.so.6:sem_wait";
+        let references = "java:java.lang.ref.Finalizer$FinalizerThread.run;\
+                          java:java.lang.ref.ReferenceQueue.remove;java:java.lang.Object.wait;\
+                          jvm:ObjectMonitor::wait;libc.so.6:pthread_cond_wait";
         let waits = [
             (2, go, 1 << 10),
             (2, of_another, 1 << 10),
@@ -486,8 +517,11 @@ mod tests {
             (2, lock, 1 << 12),
             (2, gang, 1 << 13),
             (2, at_work, 1 << 13),
+            (2, signals, 1 << 14),
+            (2, references, 1 << 15),
         ];
-        assert_eq!(folded(&waits), [true, false, true, false, true, false]);
+        let expected = [true, false, true, false, true, false, true, true];
+        assert_eq!(folded(&waits), expected);
         let queue = "py:thread_run;py:_queue_SimpleQueue_get;libc.so.6:sem_wait";
         assert_eq!(folded(&[(2, queue, 8)]), [false]);
         assert_eq!(folded(&[(2, queue, 8), (3, queue, 8)]), [true; 2]);

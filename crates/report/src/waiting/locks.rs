@@ -2,7 +2,7 @@
 
 use super::lives::Lives;
 use super::places;
-use prof_profile::{FutexId, Profile, StackId, TaskId, WaitKind};
+use prof_profile::{FutexId, Profile, StackId, TaskId, WaitKind, Wake};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::cmp::Reverse;
 
@@ -167,6 +167,11 @@ pub struct Locks {
     pub unknown_ns: u64,
     /// How many waits.
     pub unknown: u64,
+    /// Time that pool threads waited for work, which is for no lock, ns; 0 where such
+    /// waits are not folded.
+    pub idle_ns: u64,
+    /// How many waits.
+    pub idle: u64,
     /// Whether it was recorded who ends waits.
     pub has_wakes: bool,
 }
@@ -187,7 +192,8 @@ struct Sum {
 /// The futexes that threads waited at.
 pub fn locks(profile: &Profile) -> Locks {
     let mut sums: FxHashMap<FutexId, Sum> = FxHashMap::default();
-    let mut unknown = (0_u64, 0_u64);
+    let (mut unknown, mut idle) = ((0_u64, 0_u64), (0_u64, 0_u64));
+    let mut folded: FxHashMap<StackId, bool> = FxHashMap::default();
     let lives = Lives::of(profile);
     let mut of_mutex: FxHashMap<StackId, bool> = FxHashMap::default();
     for (tid, off) in lives
@@ -204,6 +210,11 @@ pub fn locks(profile: &Profile) -> Locks {
             continue;
         }
         let (ns, times) = (sample.period, wait.times());
+        let is_idle = folded.entry(sample.stack);
+        if *is_idle.or_insert_with(|| places::is_folded(profile, sample.stack)) {
+            add(&mut idle, (ns, times));
+            continue;
+        }
         let Some(futex) = wait.futex else {
             add(&mut unknown, (ns, times));
             continue;
@@ -221,11 +232,7 @@ pub fn locks(profile: &Profile) -> Locks {
             add(sum.by_holder.entry(tid).or_default(), (ns, times));
         }
         if let Some(wake) = off.wake.and_then(|index| profile.wakes.get(index)) {
-            let who = match wake.in_interrupt {
-                true => (None, StackId::EMPTY),
-                false => (Some(wake.task), wake.stack),
-            };
-            add(sum.by_waker.entry(who).or_default(), (ns, times));
+            sum.ended_by(wake, (ns, times));
         }
     }
     let mut list: Vec<Lock> = sums
@@ -237,6 +244,8 @@ pub fn locks(profile: &Profile) -> Locks {
         list,
         unknown_ns: unknown.0,
         unknown: rounded(unknown.1),
+        idle_ns: idle.0,
+        idle: rounded(idle.1),
         has_wakes: !profile.wakes.is_empty(),
     }
 }
@@ -274,6 +283,14 @@ fn rounded(times: u64) -> u64 {
 }
 
 impl Sum {
+    fn ended_by(&mut self, wake: &Wake, waited: Waited) {
+        let who = match wake.in_interrupt {
+            true => (None, StackId::EMPTY),
+            false => (Some(wake.task), wake.stack),
+        };
+        add(self.by_waker.entry(who).or_default(), waited);
+    }
+
     fn lock(self, profile: &Profile, futex: FutexId) -> Lock {
         let stacks = self.by_stack.into_iter();
         let by_functions = merged(stacks.map(|(stack, sum)| {

@@ -5,6 +5,17 @@ use crate::short::shortened;
 use prof_abi::CpuMode;
 use prof_profile::{DsoKind, LocationId, Profile, StackId};
 
+/// The frame that replaces the stacks of threads that wait for work.
+pub const FOLDED: &str = "[idle: waits for work]";
+
+/// Whether a stack is that frame.
+pub(super) fn is_folded(profile: &Profile, stack: StackId) -> bool {
+    let mut locations = profile.stacks.locations(stack);
+    let first = locations.next().map(|at| profile.frames_at(at));
+    let first = first.and_then(|frames| frames.first());
+    first.is_some_and(|frame| profile.name(profile.function(frame.function).name) == FOLDED)
+}
+
 /// The names of the user functions of a stack, innermost first; those of the
 /// kernel, if it has no others.
 pub(super) fn names(profile: &Profile, stack: StackId) -> Vec<String> {

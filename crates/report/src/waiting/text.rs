@@ -19,7 +19,7 @@ const MOST_STACKS: usize = 3;
 /// # Errors
 /// If `out` cannot be written to.
 pub fn write_locks(profile: &Profile, locks: &Locks, out: &mut dyn io::Write) -> io::Result<()> {
-    if locks.list.is_empty() && locks.unknown == 0 {
+    if locks.list.is_empty() && locks.unknown == 0 && locks.idle == 0 {
         return writeln!(out, "# no thread waited for a futex, that is for a lock");
     }
     let sum = |of: fn(&Lock) -> u64| locks.list.iter().map(of).sum::<u64>();
@@ -38,6 +38,14 @@ pub fn write_locks(profile: &Profile, locks: &Locks, out: &mut dyn io::Write) ->
             out,
             "# {ns} more in {} for futexes that are not known",
             several(locks.unknown, "wait")
+        )?;
+    }
+    if locks.idle > 0 {
+        let ns = time(locks.idle_ns);
+        writeln!(
+            out,
+            "# {ns} more in {} of pool threads for work",
+            several(locks.idle, "wait")
         )?;
     }
     if !locks.has_wakes {
