@@ -31,6 +31,8 @@ pub trait TargetMemory {
 
 /// Bytes read at once; deep stacks are read whole.
 pub(super) const PIECE: u64 = 16384;
+/// The smallest page that there is, bytes.
+const PAGE: u64 = 4096;
 /// Most bytes read for one sample, 8 MiB: a whole stack of usual size.
 const MAX_PIECES: usize = 512;
 /// Most buffers kept for reuse.
@@ -100,22 +102,29 @@ impl<'a, M: TargetMemory> LivePieces<'a, M> {
     }
 
     /// Copies from one piece; `None` unless all of it can be read.
+    ///
+    /// A piece begins at the page of the first address that is asked for: below
+    /// it there may be nothing (a stack that has not grown further), which would
+    /// fail as a whole, and which Linux since 6.5 tells of in its log.
     fn copy(&mut self, address: u64, out: &mut [u8]) -> Option<()> {
-        let start = address - address % PIECE;
+        let has =
+            |&(start, _): &(u64, Vec<u8>)| start / PIECE == address / PIECE && start <= address;
         // Walks go upwards: the newest piece is the likely one.
-        let known = self.pieces.iter().rposition(|&(at, _)| at == start);
-        let index = match known {
+        let index = match self.pieces.iter().rposition(has) {
             Some(index) => index,
             None if self.pieces.len() >= MAX_PIECES => return None,
             None => {
+                let start = address - address % PAGE;
+                let length = PIECE - start % PIECE;
                 let mut bytes = self.spare.take();
+                bytes.truncate(length as usize);
                 let got = self.memory.read(self.pid, start, &mut bytes);
                 bytes.truncate(got);
                 self.pieces.push((start, bytes));
                 self.pieces.len() - 1
             }
         };
-        let (_, bytes) = self.pieces.get(index)?;
+        let (start, bytes) = self.pieces.get(index)?;
         let from = bytes.get((address - start) as usize..)?;
         out.copy_from_slice(from.get(..out.len())?);
         Some(())
@@ -215,5 +224,55 @@ impl<M: TargetMemory> Beyond for CopiedAndCode<'_, M> {
 
     fn code(&mut self, at: Avma, out: &mut [u8]) -> usize {
         self.memory.read(self.pid, at.0, out)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{LivePieces, PIECE, SparePieces, TargetMemory};
+    use crate::stacks::Beyond;
+    use std::cell::RefCell;
+
+    /// A stack that has grown down to `bottom`; each word is its address.
+    struct Stack {
+        bottom: u64,
+        reads: RefCell<Vec<(u64, usize)>>,
+    }
+
+    impl TargetMemory for Stack {
+        fn read(&self, _pid: i32, address: u64, out: &mut [u8]) -> usize {
+            self.reads.borrow_mut().push((address, out.len()));
+            if address < self.bottom {
+                return 0;
+            }
+            for (at, word) in (address..).step_by(8).zip(out.chunks_mut(8)) {
+                word.copy_from_slice(&at.to_le_bytes());
+            }
+            out.len()
+        }
+
+        fn read_words(&self, _: i32, _: &[u64], _: &mut [u64]) -> usize {
+            0
+        }
+    }
+
+    #[test]
+    fn nothing_below_the_page_that_is_asked_for_is_read() {
+        let stack = Stack {
+            bottom: 0x1_5000,
+            reads: RefCell::default(),
+        };
+        let mut spare = SparePieces::default();
+        let mut pieces = LivePieces::new(&stack, 1, &mut spare);
+        for address in [0x1_5010, 0x1_7ff8, 0x1_5018, 0x1_8000, 0x1_4ff8] {
+            let there = (address >= stack.bottom).then_some(address);
+            assert_eq!(pieces.word(address, 8), there, "{address:#x}");
+        }
+        let reads = [
+            (0x1_5000, 0x3000),
+            (0x1_8000, PIECE as usize),
+            (0x1_4000, 0x4000),
+        ];
+        assert_eq!(*stack.reads.borrow(), reads);
     }
 }
