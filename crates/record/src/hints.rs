@@ -172,6 +172,7 @@ pub(crate) fn errno_name(errno: i32) -> &'static str {
         (libc::ENODEV, "ENODEV"),
         (libc::EINVAL, "EINVAL"),
         (libc::ENOTTY, "ENOTTY"),
+        (libc::EILSEQ, "EILSEQ"),
         (libc::ENXIO, "ENXIO"),
         (libc::ENFILE, "ENFILE"),
         (libc::EMFILE, "EMFILE"),

@@ -127,6 +127,11 @@ pub(super) const ROWS: &[HintRow] = &[
     ),
     open(
         libc::EACCES,
+        |r| r.paranoid.is_some_and(|level| level > 2),
+        "kernel.perf_event_paranoid is {paranoid}, which allows nothing to users without CAP_PERFMON\n  try: {sysctl} kernel.perf_event_paranoid=2   (until reboot)",
+    ),
+    open(
+        libc::EACCES,
         |r| r.whose == Whose::Attached && r.tid.is_none(),
         "processes of other users take CAP_PERFMON or CAP_SYS_PTRACE\n  try: {sudo}",
     ),
@@ -134,11 +139,6 @@ pub(super) const ROWS: &[HintRow] = &[
         libc::EACCES,
         |r| r.whose == Whose::Attached,
         "{thread} belongs to another user or may not be traced\n  try: {sudo}, or attach to a process of your own",
-    ),
-    open(
-        libc::EACCES,
-        |r| r.paranoid.is_some_and(|level| level > 2),
-        "kernel.perf_event_paranoid is {paranoid}, which allows nothing to users without CAP_PERFMON\n  try: {sysctl} kernel.perf_event_paranoid=2   (until reboot)",
     ),
     open(
         libc::EACCES,
@@ -177,6 +177,11 @@ pub(super) const ROWS: &[HintRow] = &[
     ),
     open(
         libc::ENOENT,
+        |r| r.probe,
+        "the kernel finds no function, or file, of this name\n  try: sudo grep -i PART_OF_THE_NAME /proc/kallsyms",
+    ),
+    open(
+        libc::ENOENT,
         ALWAYS,
         "this kernel has no such event\n  try: prof list",
     ),
@@ -189,6 +194,11 @@ pub(super) const ROWS: &[HintRow] = &[
         libc::EFAULT,
         |r| r.probe,
         "this PMU takes a pointer into memory, which no command line has\n  try: -e uprobe:PATH:FUNCTION or kprobe:FUNCTION",
+    ),
+    open(
+        libc::EILSEQ,
+        |r| r.probe,
+        "no instruction begins there\n  try: without +OFFSET, which is the function's start",
     ),
     open(
         libc::ENODEV,
@@ -230,6 +240,11 @@ pub(super) const ROWS: &[HintRow] = &[
         "this kernel does not tell cgroups apart (CONFIG_CGROUP_PERF)\n  try: without -G",
     ),
     open(libc::EINVAL, |r| r.aux, NO_TRACE),
+    open(
+        libc::EINVAL,
+        |r| r.probe,
+        "no probe can be set there: it is no code, or code that the kernel lets nobody probe (entry from user space, exceptions, the probes' own)\n  try: a function that calls it",
+    ),
     open(
         libc::EINVAL,
         |r| r.frequency.is_some_and(|hz| hz > r.highest_frequency),

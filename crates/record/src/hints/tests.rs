@@ -159,6 +159,14 @@ fn cases() -> Vec<(Refusal, &'static str)> {
         (
             Refusal {
                 whose: Whose::Attached,
+                paranoid: Some(4),
+                ..open(libc::EACCES)
+            },
+            "paranoid=2",
+        ),
+        (
+            Refusal {
+                whose: Whose::Attached,
                 tid: None,
                 ..open(libc::EACCES)
             },
@@ -170,13 +178,6 @@ fn cases() -> Vec<(Refusal, &'static str)> {
                 ..open(libc::EACCES)
             },
             "thread 42 belongs to another",
-        ),
-        (
-            Refusal {
-                paranoid: Some(4),
-                ..open(libc::EACCES)
-            },
-            "paranoid=2",
         ),
         (
             Refusal {
@@ -249,6 +250,13 @@ fn cases() -> Vec<(Refusal, &'static str)> {
             },
             "-e cpu-clock",
         ),
+        (
+            Refusal {
+                probe: true,
+                ..open(libc::ENOENT)
+            },
+            "/proc/kallsyms",
+        ),
         (open(libc::ENOENT), "prof list"),
         (
             Refusal {
@@ -263,6 +271,13 @@ fn cases() -> Vec<(Refusal, &'static str)> {
                 ..open(libc::EFAULT)
             },
             "-e uprobe:PATH:FUNCTION",
+        ),
+        (
+            Refusal {
+                probe: true,
+                ..open(libc::EILSEQ)
+            },
+            "without +OFFSET",
         ),
         (open(libc::ENODEV), "cannot count"),
         (
@@ -336,6 +351,13 @@ fn cases() -> Vec<(Refusal, &'static str)> {
                 ..open(libc::EINVAL)
             },
             "tracing PMU",
+        ),
+        (
+            Refusal {
+                probe: true,
+                ..open(libc::EINVAL)
+            },
+            "a function that calls it",
         ),
         (
             Refusal {
