@@ -153,6 +153,17 @@ fn the_target_can_fork_and_no_probe_is_left() {
     let one = prof(&["stat", "-x,", "-e", &event, path, "4"]).succeeded("stat");
     assert!(one.stderr.contains("try: -a"), "{}", one.stderr);
     assert_eq!(counts(&one)[0].1, "0");
+    // Where there are none, nothing is said of them.
+    let alone = counted(&event, &program);
+    assert!(!alone.stderr.contains("children"), "{}", alone.stderr);
+    for (children, is_told) in [("4", true), ("", false)] {
+        let mut record = prof_command();
+        record.args(["record", "-o", "/dev/null", "-e", &event, path]);
+        record.args(Some(children).filter(|it| !it.is_empty()));
+        let run = Finished::from(record.output().expect("prof starts")).succeeded("record");
+        let told = run.stderr.contains("children that started later");
+        assert_eq!(told, is_told, "{}", run.stderr);
+    }
     let all = prof(&["stat", "-x,", "-a", "-e", &event, path, "4"]).succeeded("stat -a");
     assert_eq!(counts(&all)[0].1, "4000", "{}", all.stderr);
     let shell = [

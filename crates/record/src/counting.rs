@@ -6,6 +6,7 @@
 use crate::cgroup::{self, NoCgroup};
 use crate::events::{self, EventSpec, Tool, break_up, is_of_a_group};
 use crate::hints::{Around, FIRST_OWN_PMU, Refusal, Step, Whose};
+use crate::late_tasks::LateTasks;
 use crate::open::{Trial, filter_text, is_probe, open_event};
 use prof_abi::{AttrFlags, EventAttr, ReadFormat, SampleType, event_kind};
 use prof_sys::process::effective_user;
@@ -253,6 +254,8 @@ const GROUP_FORMAT: ReadFormat = ReadFormat(FORMAT.0 | ReadFormat::ID.0 | ReadFo
 #[derive(Debug)]
 pub struct Counters {
     counters: Vec<Counter>,
+    /// Where some event misses tasks that start later.
+    late: Option<LateTasks>,
 }
 
 impl Counters {
@@ -283,6 +286,7 @@ impl Counters {
     fn open_once(specs: &[EventSpec], how: &Counting) -> Result<Self, CountError> {
         let mut opened = Self {
             counters: Vec::new(),
+            late: None,
         };
         let cgroups = cgroup::of_events(specs).map_err(CountError::Cgroup)?;
         for (index, spec) in specs.iter().enumerate() {
@@ -310,7 +314,20 @@ impl Counters {
             opened.open_one(spec, (&how.scope, cgroup), &mut counter)?;
             opened.counters.push(counter);
         }
+        let is_of_tasks = !matches!(how.scope, CountingScope::Cpus(_));
+        if how.inherit && is_of_tasks && LateTasks::are_missed(specs) {
+            let flags = beginning(how);
+            opened.late = LateTasks::open(&how.scope.targets(None), flags);
+        }
         Ok(opened)
+    }
+
+    /// Whether threads or children that started later ran, where there are events
+    /// that miss them ([`Counter::is_of_known_threads`]). `true` where that cannot
+    /// be known.
+    pub fn has_missed_tasks(&self) -> bool {
+        let ran = |late: &LateTasks| late.have_run().unwrap_or(true);
+        self.late.as_ref().is_none_or(ran)
     }
 
     fn open_one(
@@ -373,7 +390,9 @@ impl Counters {
 
     /// Begins counting, unless a launched program begins it by its exec.
     pub fn enable(&self) -> io::Result<()> {
-        self.leaders().try_for_each(Event::enable_group)
+        self.leaders().try_for_each(Event::enable_group)?;
+        let mut late = self.late.iter().flat_map(LateTasks::events);
+        late.try_for_each(Event::enable)
     }
 
     /// Stops counting.
@@ -529,13 +548,20 @@ fn attr_for(spec: &EventSpec, how: &Counting, is_member: bool) -> EventAttr {
     }
     if !is_member {
         // Members follow their leader.
-        flags = flags.with(AttrFlags::DISABLED);
-        if matches!(how.scope, CountingScope::Launched(_)) && !how.by_hand {
-            flags = flags.with(AttrFlags::ENABLE_ON_EXEC);
-        }
+        flags = flags.with(beginning(how));
     }
     attr.flags = flags;
     attr
+}
+
+/// When counting begins.
+fn beginning(how: &Counting) -> AttrFlags {
+    match how.scope {
+        CountingScope::Launched(_) if !how.by_hand => {
+            AttrFlags::DISABLED | AttrFlags::ENABLE_ON_EXEC
+        }
+        _ => AttrFlags::DISABLED,
+    }
 }
 
 /// Opens the event; if the kernel's part is forbidden, without it, as perf
@@ -624,6 +650,8 @@ fn verdict(errno: i32, counter: &Counter, spec: &EventSpec) -> Verdict {
     let excludes = |attr: &EventAttr| attr.flags.has(AttrFlags::EXCLUDE_KERNEL);
     let is_narrowed = excludes(&counter.attr) && !excludes(&spec.attr);
     match errno {
+        // The machine has probes; there is no such place.
+        libc::ENOENT if counter.probe.is_some() => Verdict::Failed,
         libc::ENOENT | libc::EOPNOTSUPP | libc::ENXIO | libc::ENODEV => Verdict::Unsupported,
         libc::EINVAL if counter.leads() && is_general => Verdict::Unsupported,
         _ if !counter.leads() && spec.weak && is_of_a_group(errno) => Verdict::Unsupported,

@@ -48,6 +48,7 @@ mod foreign;
 mod framing;
 pub mod hints;
 mod kernel;
+mod late_tasks;
 mod no_thread;
 mod open;
 pub mod options;

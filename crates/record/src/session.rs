@@ -6,14 +6,19 @@ use crate::commands::Commands;
 use crate::consumer::Consume;
 use crate::control::{CommandUsed, Control, EndedBy};
 use crate::error::{RecordError, system};
-use crate::options::Options;
+use crate::events::missed_by_probe;
+use crate::late_tasks::LateTasks;
+use crate::open::OpenSet;
+use crate::options::{Options, Target};
 use crate::output::{Destination, Opened};
 use crate::output_error::OutputError;
+use crate::planned::OnCpus;
 use crate::program_file;
 use crate::recording::{Ran, Recording, Way, command_of};
 use crate::setup;
 use crate::summary::Summary;
 use crate::why_empty::why_empty;
+use prof_abi::AttrFlags;
 use prof_sys::limits::{self, Limit, Resource};
 use prof_sys::process::Ended;
 use prof_sys::prompt::run_first;
@@ -100,6 +105,7 @@ fn run(
     };
     let tasks = attach::tasks(options, launched.as_ref().map(Launched::pid))?;
     let opened = setup::open(options, &tasks, notices)?;
+    let late = late_tasks(options, &tasks);
     if let (None, None, Some(what)) = (&launched, options.duration, options.target.endless()) {
         notices(&format!("recording {what}; Ctrl-C ends it"));
     }
@@ -110,6 +116,7 @@ fn run(
             "recording has ended ({error}); the command goes on"
         ));
     }
+    tell_of_missed_tasks(late, &ran.set, notices);
     let command = launched
         .as_ref()
         .and_then(|launched| control.wait_for_command(launched, ran.ended_by, notices));
@@ -117,6 +124,34 @@ fn run(
         unknown_end: control.take_unknown(),
         ..finished(options, ran, command, began)
     })
+}
+
+/// Where probes miss tasks that start later.
+fn late_tasks(options: &Options, tasks: &[Option<u32>]) -> Option<LateTasks> {
+    if !options.inherit || options.per_thread || !LateTasks::are_missed(&options.events) {
+        return None;
+    }
+    let flags = match options.target {
+        // Of threads that were named no others are meant.
+        Target::System | Target::Threads(_) => return None,
+        Target::Command(_) => AttrFlags::DISABLED | AttrFlags::ENABLE_ON_EXEC,
+        Target::Processes(_) => AttrFlags(0),
+    };
+    let tids = tasks.iter().copied().flatten();
+    let targets: Vec<_> = tids
+        .map(|tid| prof_sys::Target::Task { tid, cpu: None })
+        .collect();
+    LateTasks::open(&targets, flags)
+}
+
+fn tell_of_missed_tasks(late: Option<LateTasks>, set: &OpenSet, notices: &mut dyn FnMut(&str)) {
+    if !late.is_some_and(|late| late.have_run().unwrap_or(true)) {
+        return;
+    }
+    let planned = set.events.iter().map(|event| &event.planned);
+    for event in planned.filter(|it| it.probe.is_some() && it.on_cpus == OnCpus::Never) {
+        notices(&missed_by_probe(&event.name));
+    }
 }
 
 /// How many of a series of files are gone where only so many stay.

@@ -4,9 +4,7 @@
 use crate::attach;
 use crate::cgroup;
 use crate::error::RecordError;
-use crate::events::{
-    self, EventSpec, Rate, break_up, is_blind, of_known_threads, of_the_kernel_only,
-};
+use crate::events::{self, EventSpec, Rate, break_up, is_blind, of_the_kernel_only};
 use crate::hints::Whose;
 use crate::open::{OpenEvent, OpenSet, Scope, Stop, is_lacking};
 use crate::options::{Follow, ModeFilter, Options, Sampling, Stacks, Start, Target};
@@ -215,11 +213,8 @@ fn tell_of_events(options: &Options, set: &OpenSet, notices: &mut dyn FnMut(&str
         if options.verbose {
             notices(&as_perf_shows(planned, event.descriptors.len()));
         }
-        let is_of_all = matches!(options.target, Target::System);
         if planned.on_cpus != OnCpus::Never && planned.probe.is_some() {
             notices(&events::of_all_that_runs(&planned.name));
-        } else if planned.probe.is_some() && options.inherit && !is_of_all {
-            notices(&of_known_threads(&planned.name));
         }
         if is_blind(&planned.attr, planned.in_kernel_only) && !waits::is_of_waits(&planned.name) {
             // It was narrowed if the user did not say so.

@@ -27,6 +27,8 @@ pub(crate) struct Run {
     pub(crate) system: Duration,
     /// How it ended.
     pub(crate) finished: Finished,
+    /// See [`Counters::has_missed_tasks`].
+    pub(crate) has_missed_tasks: bool,
 }
 
 /// How counting ended.
@@ -134,6 +136,7 @@ impl Opened {
                 interrupted,
                 stopped,
             },
+            has_missed_tasks: counters.has_missed_tasks(),
         })
     }
 }

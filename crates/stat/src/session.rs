@@ -77,6 +77,10 @@ struct Session<'a> {
     /// Those that the user wants of user space only, where they do not occur.
     left_out: Vec<String>,
     forbidden: Vec<String>,
+    /// Those that threads and children do not inherit.
+    of_known_threads: Vec<String>,
+    /// Such threads or children ran.
+    has_missed_tasks: bool,
     times: Times,
     single_runs: Vec<f64>,
     runs: u64,
@@ -115,6 +119,8 @@ impl<'a> Session<'a> {
             blind: Vec::new(),
             left_out: Vec::new(),
             forbidden: Vec::new(),
+            of_known_threads: Vec::new(),
+            has_missed_tasks: false,
             times: Times::default(),
             single_runs: Vec::new(),
             runs: 0,
@@ -148,6 +154,7 @@ impl<'a> Session<'a> {
             }
         })?;
         store.finish(&run)?;
+        self.has_missed_tasks |= run.has_missed_tasks;
         // perf writes what came behind the last interval if there is a summary
         // or the command ended before its count of intervals.
         let enough = options
@@ -179,9 +186,7 @@ impl<'a> Session<'a> {
         }
         self.forbidden = names_of(counters, Counter::is_forbidden);
         if options.inherit && !options.selection.is_cpus() {
-            for name in names_of(counters, Counter::is_of_known_threads) {
-                (self.say)(&events::of_known_threads(&name));
-            }
+            self.of_known_threads = names_of(counters, Counter::is_of_known_threads);
         }
         if options.showing.verbose {
             for name in names_of(counters, |counter| !counter.is_supported()) {
@@ -307,6 +312,11 @@ impl<'a> Session<'a> {
         for (names, is_asked) in [(&self.left_out, true), (&self.blind, false)] {
             if !names.is_empty() {
                 (self.say)(&events::of_the_kernel_only(names, "not counted", is_asked));
+            }
+        }
+        if self.has_missed_tasks {
+            for name in &self.of_known_threads {
+                (self.say)(&events::missed_by_probe(name));
             }
         }
         if !self.forbidden.is_empty() {

@@ -50,12 +50,11 @@ pub(crate) fn user_space(name: &str) -> Option<String> {
     specs.iter().all(is_of_user).then_some(narrowed)
 }
 
-/// The message that tells the user that a probe covers only the given tasks, not
-/// their children.
-pub fn of_known_threads(event: &str) -> String {
+/// The message that threads and children ran that a probe is not set in.
+pub fn missed_by_probe(event: &str) -> String {
     format!(
-        "{event}: only of threads that are there at its start, since the kernel hands no probe \
-         on to threads and children that start later\n  try: -a, for all that runs this code"
+        "{event}: not seen in threads and children that started later, since the kernel hands \
+         no probe on to them\n  try: -a, for all that runs this code"
     )
 }
 
