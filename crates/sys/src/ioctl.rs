@@ -94,7 +94,8 @@ impl Event {
         self.control(DISABLE, IoctlScope::Group)
     }
 
-    /// Sets the count to 0 (`IOC_RESET`); times go on.
+    /// Sets the count to 0 (`IOC_RESET`); times go on, as do counts of children
+    /// that ended.
     pub fn reset(&self) -> io::Result<()> {
         self.control(RESET, IoctlScope::Event)
     }
@@ -120,8 +121,9 @@ impl Event {
         self.ioctl(PERIOD, (&raw const period) as libc::c_ulong)
     }
 
-    /// Writes records to the ring of `other`, of the same CPU and clock
-    /// (`IOC_SET_OUTPUT`); `None` ends that.
+    /// Writes records to the ring of `other` (`IOC_SET_OUTPUT`); `None` ends
+    /// that. `EINVAL` where CPU (or task), clock or direction of writing differ,
+    /// or this event has a ring of its own.
     pub fn set_output(&self, other: Option<&Event>) -> io::Result<()> {
         // -1 must arrive with all its 64 bits.
         let fd = other.map_or(-1, |event| libc::c_long::from(event.as_fd().as_raw_fd()));
@@ -129,7 +131,8 @@ impl Event {
     }
 
     /// Keeps what matches `filter` (`IOC_SET_FILTER`): tracepoints take
-    /// ftrace's syntax, once (`EEXIST`); others answer `EINVAL`.
+    /// ftrace's syntax, once (`EEXIST`), PMUs with address filters theirs;
+    /// others answer `EINVAL`, as does a filter that is none.
     pub fn set_filter(&self, filter: &CStr) -> io::Result<()> {
         self.ioctl(SET_FILTER, filter.as_ptr() as libc::c_ulong)
     }
@@ -141,7 +144,9 @@ impl Event {
         Ok(id)
     }
 
-    /// Attaches a BPF program (`IOC_SET_BPF`).
+    /// Attaches a BPF program (`IOC_SET_BPF`), by its descriptor, to a tracepoint
+    /// or probe. `EINVAL` for other events and programs of another type, `E2BIG`
+    /// above 64 programs; takes the rights to load one.
     pub fn set_bpf(&self, program: BorrowedFd<'_>) -> io::Result<()> {
         self.ioctl(SET_BPF, program.as_raw_fd() as libc::c_ulong)
     }

@@ -29,6 +29,7 @@
 //! |---|---|---|
 //! | to count a section of your code | [`Event::enable`], [`Event::read_counts`] | `count_section` |
 //! | several counts of the same time, scaled | [`Group`], [`scaled`] | `group` |
+//! | to change what is open | [`Event::reset`], [`Event::set_period`], [`Event::set_filter`], [`Event::set_output`], [`Event::pause_output`], [`Event::modify_attributes`] | `open_event` |
 //! | to count yourself without system calls | [`SelfCounter`] | `self_monitoring` |
 //! | records of samples | [`Ring::map`], [`Ring::take`], [`Records`] | `sample_ring` |
 //! | the newest records only when asked | [`Ring::map_overwriting`], [`Ring::dump`] | `overwrite_ring` |

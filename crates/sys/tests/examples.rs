@@ -17,6 +17,8 @@ mod count_section;
 mod group;
 #[path = "../examples/machine.rs"]
 mod machine;
+#[path = "../examples/open_event.rs"]
+mod open_event;
 #[path = "../examples/overwrite_ring.rs"]
 mod overwrite_ring;
 #[path = "../examples/own_events.rs"]
@@ -86,6 +88,12 @@ fn the_machine_is_described() {
 }
 
 #[test]
+fn events_change_while_they_are_open() {
+    // covers live: IOC-05, IOC-06, IOC-07, IOC-08, IOC-11, IOC-13
+    run(open_event::main);
+}
+
+#[test]
 fn the_newest_records_are_dumped() {
     // covers live: ATTR-47, RING-08
     run(overwrite_ring::main);
@@ -142,6 +150,7 @@ fn every_example_is_run() {
         "count_section.rs",
         "group.rs",
         "machine.rs",
+        "open_event.rs",
         "overwrite_ring.rs",
         "own_events.rs",
         "poll_watermark.rs",
