@@ -9,7 +9,7 @@ use std::process::Command;
 type Attr = BTreeMap<String, String>;
 
 /// Options that work on every machine, each with an event that does.
-const OPTIONS: [&str; 48] = [
+const OPTIONS: [&str; 55] = [
     "-e cpu-clock",
     "-e cpu-clock -F 99",
     "-e cpu-clock -F max",
@@ -58,6 +58,13 @@ const OPTIONS: [&str; 48] = [
     "-e cpu-clock --sample-identifier",
     "-e cpu-clock --buildid-mmap",
     "-e cpu-clock -D 1",
+    "-e sched:sched_switch",
+    "-e sched:sched_switch -c 1000",
+    "-e cpu-clock -a -s",
+    "-e {page-faults,cs}:S -F 99 --kernel-callchains --phys-data",
+    "-e cpu-clock/call-graph=fp/,cs -c 1000 -W --switch-output=5s",
+    "-e cpu-clock:pp,cs:k -d --buildid-mmap -N -F 99",
+    "-e cpu-clock/call-graph=fp/ -c 1000 --overwrite",
 ];
 
 /// Why an event whose ring is overwritten tells of no mappings.
@@ -118,12 +125,12 @@ const DIFFERENCES: &[(&str, &[&str], &str)] = &[
     ),
     (
         "sample_type -ID",
-        &["page-faults"],
+        &["page-faults", ",cs:k"],
         "IDENTIFIER says the same at a fixed place",
     ),
     (
         "sample_type +IDENTIFIER",
-        &["page-faults", "/overwrite/"],
+        &["page-faults", "/overwrite/", ",cs:k"],
         "IDENTIFIER says the same at a fixed place",
     ),
     (
@@ -138,6 +145,31 @@ const DIFFERENCES: &[(&str, &[&str], &str)] = &[
     ("task |1", &["/overwrite/"], KEPT_APART),
     ("ksymbol |1", &["/overwrite/"], KEPT_APART),
     ("bpf_event |1", &["/overwrite/"], KEPT_APART),
+    (
+        "sample_type -PERIOD",
+        &["sched_switch -c"],
+        "the kernel ignores a period where samples have theirs",
+    ),
+    (
+        "inherit_stat |1",
+        &["-a -s"],
+        "on a whole CPU there is nobody to inherit",
+    ),
+    (
+        "read_format -TOTAL_TIME_ENABLED",
+        &["-a -s"],
+        "on a whole CPU there is nobody to inherit",
+    ),
+    (
+        "read_format -TOTAL_TIME_RUNNING",
+        &["-a -s"],
+        "on a whole CPU there is nobody to inherit",
+    ),
+    (
+        "write_backward |1",
+        &["--overwrite"],
+        "records are drained as always, and the newest are kept in memory",
+    ),
     (
         "exclude_guest |1",
         &[":u", ":k"],
@@ -226,19 +258,12 @@ fn differences(ours: &Attr, theirs: &Attr) -> BTreeSet<String> {
         }
         if field.contains("wakeup") {
             all.insert("wakeup".to_owned());
-        } else if field == "sample_type" {
+        } else if field == "sample_type" || field == "read_format" {
             let bits =
                 |text: &str| -> BTreeSet<String> { text.split('|').map(str::to_owned).collect() };
             let (one, other) = (bits(&one), bits(&other));
-            all.extend(
-                one.difference(&other)
-                    .map(|bit| format!("sample_type +{bit}")),
-            );
-            all.extend(
-                other
-                    .difference(&one)
-                    .map(|bit| format!("sample_type -{bit}")),
-            );
+            all.extend(one.difference(&other).map(|bit| format!("{field} +{bit}")));
+            all.extend(other.difference(&one).map(|bit| format!("{field} -{bit}")));
         } else {
             all.insert(format!("{field} {one}|{other}"));
         }
