@@ -2,7 +2,7 @@
 
 mod trial;
 
-pub(crate) use trial::{Trial, is_lacking, is_probe, open_event};
+pub(crate) use trial::{Trial, is_probe, open_event};
 
 use crate::cgroup::NoCgroup;
 use crate::events;

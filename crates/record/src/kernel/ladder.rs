@@ -23,7 +23,7 @@ pub(crate) struct Opened<T> {
 /// less precise; without what this kernel does not know. Of the latter only
 /// what really is refused is left out.
 ///
-/// The error is that of what was planned.
+/// The error is that of what was planned, but for what this kernel does not know.
 pub(crate) fn open_best<T>(
     planned: &Planned,
     mut open: impl FnMut(&EventAttr) -> Result<T, OpenError>,
@@ -31,14 +31,10 @@ pub(crate) fn open_best<T>(
     let mut planned = planned.clone();
     let mut notices = Vec::new();
     let mut first_error = None;
-    let mut precise = if planned.precision == Precision::Highest {
-        3
-    } else {
-        0
-    };
+    let mut precise = 3 * u8::from(planned.precision == Precision::Highest);
     loop {
         set_precise(&mut planned, precise);
-        let errno = match open(&planned.attr) {
+        let mut errno = match open(&planned.attr) {
             Ok(event) => {
                 return Ok(Opened {
                     event,
@@ -52,21 +48,30 @@ pub(crate) fn open_best<T>(
                 errno
             }
         };
+        if is_unknown(errno) {
+            match open_older(&planned.attr, &mut open) {
+                Some(Ok((event, attr))) => {
+                    notices.extend(losses(&planned, &attr));
+                    planned.attr = attr;
+                    return Ok(Opened {
+                        event,
+                        planned,
+                        notices,
+                    });
+                }
+                // A kernel looks at what it does not know before it looks for
+                // the event and for rights.
+                Some(Err(error)) if !is_unknown(error.errno()) => {
+                    errno = error.errno();
+                    first_error = Some(error);
+                }
+                _ => {}
+            }
+        }
         if matches!(errno, libc::EACCES | libc::EPERM) && planned.may_drop_kernel {
             notices.push(narrow(&mut planned));
             first_error = None;
             continue;
-        }
-        if matches!(errno, libc::EINVAL | libc::E2BIG)
-            && let Some((event, attr)) = open_older(&planned.attr, &mut open)
-        {
-            notices.extend(losses(&planned, &attr));
-            planned.attr = attr;
-            return Ok(Opened {
-                event,
-                planned,
-                notices,
-            });
         }
         let may_be_precision = matches!(errno, libc::EOPNOTSUPP | libc::EINVAL | libc::ENOENT);
         if !may_be_precision || precise == 0 {
@@ -75,6 +80,16 @@ pub(crate) fn open_best<T>(
         }
         precise -= 1;
     }
+}
+
+/// Whether it says that the machine has no such event.
+pub(crate) fn is_lacking(errno: i32) -> bool {
+    matches!(errno, libc::ENOENT | libc::ENODEV | libc::EOPNOTSUPP)
+}
+
+/// Whether something that this kernel does not know may be why.
+fn is_unknown(errno: i32) -> bool {
+    matches!(errno, libc::EINVAL | libc::E2BIG)
 }
 
 /// Leaves the kernel out, and says so.
@@ -93,17 +108,21 @@ fn narrow(planned: &mut Planned) -> String {
     )
 }
 
-/// Opens `attr` without what this kernel does not know; `None` if that is not
-/// why it was refused. What it does know is put back one by one.
+/// Opens `attr` without what this kernel does not know; `None` if it holds nothing
+/// that may be left out, an error if that is not why it was refused. What the
+/// kernel does know is put back one by one.
 fn open_older<T>(
     attr: &EventAttr,
     open: &mut impl FnMut(&EventAttr) -> Result<T, OpenError>,
-) -> Option<(T, EventAttr)> {
+) -> Option<Result<(T, EventAttr), OpenError>> {
     let bare = without_optional(attr);
     if bare == *attr {
         return None;
     }
-    let mut event = open(&bare).ok()?;
+    let mut event = match open(&bare) {
+        Ok(event) => event,
+        Err(error) => return Some(Err(error)),
+    };
     let mut kept = vec![false; OPTIONAL.len()];
     let mut best = bare;
     for place in 0..OPTIONAL.len() {
@@ -120,7 +139,7 @@ fn open_older<T>(
             Err(_) => kept[place] = false,
         }
     }
-    Some((event, best))
+    Some(Ok((event, best)))
 }
 
 /// What users should know of what is missing.

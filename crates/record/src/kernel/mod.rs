@@ -9,4 +9,4 @@ mod tests;
 #[cfg(test)]
 pub(crate) use features::Why;
 pub(crate) use features::{Unknown, unknown_to};
-pub(crate) use ladder::open_best;
+pub(crate) use ladder::{is_lacking, open_best};

@@ -9,7 +9,7 @@ use crate::options::{Options, Target};
 use crate::output::Destination;
 use crate::plan::plan;
 use crate::planned::{Limits, Planned};
-use prof_abi::{AttrFlags, ByteOrder, EventAttr, ReadFormat, SampleType, attr_size};
+use prof_abi::{AttrFlags, ByteOrder, EventAttr, ReadFormat, SampleType, attr_size, event_kind};
 use prof_sys::OpenError;
 
 /// What a kernel knows, as `perf_copy_attr()` and `perf_event_alloc()` check
@@ -26,6 +26,10 @@ struct Fake {
     inherited_reads: bool,
     /// The highest `precise_ip` of its hardware.
     precise: u8,
+    /// Whether the machine has counters of its CPUs.
+    has_pmu: bool,
+    /// Whether this user may not watch the kernel.
+    hides_kernel: bool,
 }
 
 const fn first(bits: u32) -> u64 {
@@ -45,6 +49,8 @@ const fn kernel(name: &'static str, size: u32, bits: [u32; 4]) -> Fake {
         branches: first(bits[3]),
         inherited_reads: false,
         precise: 3,
+        has_pmu: true,
+        hides_kernel: false,
     }
 }
 
@@ -100,6 +106,12 @@ impl Fake {
             || reads_inherited && !self.inherited_reads
         {
             return refused(libc::EINVAL);
+        }
+        if self.hides_kernel && !attr.flags.has(AttrFlags::EXCLUDE_KERNEL) {
+            return refused(libc::EACCES);
+        }
+        if attr.kind == event_kind::HARDWARE && !self.has_pmu {
+            return refused(libc::ENOENT);
         }
         if attr.precise_ip() > self.precise {
             return refused(libc::EOPNOTSUPP);
@@ -311,6 +323,34 @@ fn a_kernel_with_an_old_attr_is_told_by_its_size_and_the_term_is_named() {
                 let unknown = unknown_to(&newer.attr, |attr| kernel.has(attr));
                 assert_eq!(unknown.map(|unknown| unknown.option), Some("config3="));
             }
+        }
+    }
+}
+
+#[test]
+fn a_machine_without_counters_is_told_by_old_kernels_too() {
+    for mut kernel in kernels() {
+        kernel.has_pmu = false;
+        for events in ["cycles", "cycles:P", "{cycles,page-faults}:S"] {
+            let planned = planned(events, |options| options.build_ids = true);
+            let refused = opened(&kernel, &planned[0]).expect_err("it has none");
+            assert_eq!(refused.errno(), libc::ENOENT, "{events} on {}", kernel.name);
+        }
+        let clock = &planned("cpu-clock", |options| options.build_ids = true)[0];
+        assert!(opened(&kernel, clock).is_ok(), "{}", kernel.name);
+    }
+}
+
+#[test]
+fn a_user_from_whom_old_kernels_hide_records_user_space() {
+    for mut kernel in kernels() {
+        kernel.hides_kernel = true;
+        for events in ["cpu-clock", "cycles:P"] {
+            let planned = &planned(events, |options| options.build_ids = true)[0];
+            let opened = opened(&kernel, planned).expect("user space may be seen");
+            let flags = opened.planned.attr.flags;
+            assert!(flags.has(AttrFlags::EXCLUDE_KERNEL), "{}", kernel.name);
+            assert_eq!(opened.notices.len(), 1, "{:?}", opened.notices);
         }
     }
 }

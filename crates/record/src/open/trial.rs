@@ -2,7 +2,7 @@
 
 use crate::events;
 use crate::hints::Refusal;
-use crate::kernel;
+use crate::kernel::{self, is_lacking};
 use prof_abi::{AttrFlags, EventAttr};
 use prof_sys::{Event, OpenError, Target};
 use std::ffi::CStr;
@@ -91,11 +91,6 @@ impl Trial<'_> {
         attr.sample_period = 1 << 20;
         counts && !opens(&attr)
     }
-}
-
-/// Whether it says that the machine has no such event.
-pub(crate) fn is_lacking(errno: i32) -> bool {
-    matches!(errno, libc::ENOENT | libc::ENODEV | libc::EOPNOTSUPP)
 }
 
 /// Whether the type is that of the PMU of probes.
