@@ -161,14 +161,13 @@ impl Snapshots {
         locked(&self.taken).spare.give_up();
     }
 
-    /// A buffer of this length, with whatever in it, or a buffer that is out already
-    /// made so long.
+    /// An empty buffer with room for so much, or a buffer that is out already
+    /// with room for so much in all.
     fn grown(&self, buffer: Option<Vec<u8>>, length: usize) -> Vec<u8> {
         let counted = buffer.as_ref().map_or(0, Vec::capacity);
-        let spare = || locked(&self.taken).spare.take_filled();
+        let spare = || locked(&self.taken).spare.take();
         let mut buffer = buffer.unwrap_or_else(spare);
         buffer.reserve_exact(length.saturating_sub(buffer.len()));
-        buffer.resize(length, 0);
         locked(&self.taken).out += buffer.capacity().saturating_sub(counted);
         buffer
     }
@@ -667,8 +666,8 @@ fn copied_until(
     is_there.then(|| sp.saturating_add(copied.len() as u64))
 }
 
-/// The wanted ranges of a process, as far as they can be read; `grown` gives a
-/// buffer of a length, or makes one longer.
+/// The wanted ranges of a process, as far as they can be read; `grown` gives an
+/// empty buffer with room for so much, or makes room in one.
 fn read_pieces(
     pid: i32,
     copied_until: u64,
@@ -705,13 +704,11 @@ fn read_range(
 ) -> Vec<u8> {
     let mut size = length.min(AT_FIRST);
     let mut bytes = grown(None, size);
-    let mut done = 0;
     loop {
-        let room = bytes.get_mut(done..).unwrap_or_default();
-        let got = process::read_memory(pid, start + done as u64, room).unwrap_or(0);
-        done += got;
-        if done < size || size == length {
-            bytes.truncate(done);
+        let missing = size - bytes.len();
+        let at = start + bytes.len() as u64;
+        let got = process::append_memory(pid, at, missing, &mut bytes).unwrap_or(0);
+        if got < missing || size == length {
             return bytes;
         }
         size = length.min(size * 4);
@@ -729,11 +726,7 @@ mod tests {
         let values = [1_u64, 2, 3, 4];
         let start = values.as_ptr() as u64;
         let pid = std::process::id() as i32;
-        let new = |old: Option<Vec<u8>>, length| {
-            let mut buffer = old.unwrap_or_default();
-            buffer.resize(length, 0);
-            buffer
-        };
+        let new = |old: Option<Vec<u8>>, _| old.unwrap_or_default();
         let wanted = [start..start + 32, start..start + 8];
         let pieces = read_pieces(pid, start + 8, &wanted, new);
         if pieces.is_empty() {

@@ -150,22 +150,42 @@ impl AsFd for PidFd {
 /// many bytes there were: fewer where the mapping ends. `EFAULT` if there are
 /// none, `ESRCH` if the process is gone, `EPERM` if it may not be traced.
 pub fn read_memory(pid: u32, avma: u64, bytes: &mut [u8]) -> io::Result<usize> {
+    // SAFETY: so many bytes are borrowed exclusively.
+    unsafe { read_into(pid, avma, bytes.as_mut_ptr(), bytes.len()) }
+}
+
+/// The same, behind what is in `bytes`, where room for `length` bytes is made:
+/// nothing is written there before.
+pub fn append_memory(pid: u32, avma: u64, length: usize, bytes: &mut Vec<u8>) -> io::Result<usize> {
+    bytes.reserve(length);
+    let room = bytes.spare_capacity_mut().as_mut_ptr();
+    // SAFETY: so much was reserved, and is borrowed exclusively.
+    let got = unsafe { read_into(pid, avma, room.cast(), length) }?;
+    // SAFETY: the kernel has written so many bytes there, `length` at most.
+    unsafe { bytes.set_len(bytes.len() + got.min(length)) };
+    Ok(got)
+}
+
+/// Has the kernel write up to `length` bytes of another process to `room`.
+///
+/// # Safety
+/// So many bytes may be written there.
+unsafe fn read_into(pid: u32, avma: u64, room: *mut u8, length: usize) -> io::Result<usize> {
     let pid = libc::pid_t::try_from(pid).map_err(|_| io::Error::from_raw_os_error(libc::ESRCH))?;
     let start = usize::try_from(avma).map_err(|_| io::Error::from_raw_os_error(libc::EFAULT))?;
     let local = libc::iovec {
-        iov_base: bytes.as_mut_ptr().cast(),
-        iov_len: bytes.len(),
+        iov_base: room.cast(),
+        iov_len: length,
     };
     let remote = libc::iovec {
         iov_base: start as *mut libc::c_void,
-        iov_len: bytes.len(),
+        iov_len: length,
     };
-    // SAFETY: the kernel writes at most `bytes.len()` bytes to `bytes`, which
-    // is borrowed exclusively; the other address is only meaningful in the
-    // other process, where the kernel checks it.
-    let length =
-        unsafe { libc::process_vm_readv(pid, &raw const local, 1, &raw const remote, 1, 0) };
-    usize::try_from(length).map_err(|_| io::Error::last_os_error())
+    // SAFETY: the kernel writes at most `length` bytes to `room`, as the caller
+    // allows; the other address is only meaningful in the other process, where
+    // the kernel checks it.
+    let got = unsafe { libc::process_vm_readv(pid, &raw const local, 1, &raw const remote, 1, 0) };
+    usize::try_from(got).map_err(|_| io::Error::last_os_error())
 }
 
 /// CPU time in user mode and in the kernel of all children that were reaped,
@@ -227,7 +247,7 @@ pub fn effective_user() -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use super::{PidFd, Wait, read_memory, reap};
+    use super::{PidFd, Wait, append_memory, read_memory, reap};
     use crate::PollSet;
     use std::os::fd::AsFd;
     use std::time::Duration;
@@ -240,6 +260,14 @@ mod tests {
             Ok(length) => assert_eq!((length, copy), (16, value)),
             Err(error) => println!("skipped: process_vm_readv is not permitted: {error}"),
         }
+        let mut behind = b"fifteen ".to_vec();
+        let from = &raw const value[8] as u64;
+        match append_memory(std::process::id(), from, 8, &mut behind) {
+            Ok(length) => assert_eq!((length, &behind[..]), (8, &b"fifteen letters."[..])),
+            Err(error) => println!("skipped: process_vm_readv is not permitted: {error}"),
+        }
+        append_memory(std::process::id(), 0, 8, &mut behind).expect_err("nothing there");
+        assert!(behind.len() <= 16);
         let error = read_memory(std::process::id(), 0, &mut copy).expect_err("nothing there");
         assert!([Some(libc::EFAULT), Some(libc::EPERM)].contains(&error.raw_os_error()));
         let error = read_memory(u32::MAX, 0, &mut copy).expect_err("nobody");
