@@ -39,6 +39,14 @@ impl Known {
         self.base != Base::Other && !is_lost
     }
 
+    /// Whether it has the same return address in the same place as another, and its
+    /// caller is found by the same.
+    pub(super) fn stands_as(&self, other: &Self) -> bool {
+        let place = |it: &Self| (it.slot, it.pc, it.sp, it.key, it.base, it.needs_fp);
+        let has_fp = !self.needs_fp || (self.fp, self.fp_from) == (other.fp, other.fp_from);
+        place(self) == place(other) && has_fp
+    }
+
     /// Where the frame pointer stands on which frames further out hang.
     pub(super) fn fp_slot(&self) -> Option<u64> {
         match self.fp_from {

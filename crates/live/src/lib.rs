@@ -39,6 +39,7 @@ mod alive;
 mod chains;
 mod drained;
 mod files;
+mod frames;
 mod known_frame;
 mod left_out;
 mod links;

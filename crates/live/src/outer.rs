@@ -16,12 +16,13 @@
 //!          └──────────────┘
 //! ```
 
+use super::frames::Frames;
 use super::known_frame::Known;
 use super::memory::Copied;
 use super::popped::Popped;
 use super::slot_history::{SIGHTINGS, SlotHistory};
 use super::user_chain::SharedFrames;
-use prof_unwind::{Base, FpFrom};
+use prof_unwind::{Base, FpFrom, StackDump};
 use rustc_hash::FxHashMap;
 use std::ops::{Range, RangeInclusive};
 
@@ -46,8 +47,7 @@ pub(super) const NO_CALLER: u64 = 0;
 /// The outer frames of a thread, as last seen.
 #[derive(Debug, Default)]
 pub(super) struct OuterFrames {
-    /// Outermost first.
-    frames: Vec<Known>,
+    frames: Frames,
     /// How many of them lie on one stack, each slot below the one before: on
     /// those a binary search works. The rest is on other stacks.
     in_order: usize,
@@ -175,11 +175,21 @@ impl OuterFrames {
             let is_passed_on = caller.is_some_and(|it| it.needs_fp && it.fp_from == FpFrom::Callee);
             let mut frame = *frame;
             frame.needs_fp = frame.base == Base::Frame || is_passed_on;
+            if !self.frames.fits(&frame) {
+                self.put_left_aside();
+            }
             self.frames.push(frame);
             caller = Some(frame);
         }
         self.popped.known_are(self.frames.len());
         self.extend_prefixes();
+    }
+
+    /// Another frame will stand where one was left.
+    fn put_left_aside(&mut self) {
+        let known = self.frames.len();
+        self.popped.take_over(self.frames.take_left(), known);
+        self.shared.truncate(known / SHARED);
     }
 
     /// Frames were added.
@@ -240,34 +250,68 @@ impl OuterFrames {
 
     /// The position among popped frames of one that a walk has reached.
     pub(super) fn find_popped(&self, sp: u64, key: u64) -> Option<usize> {
-        self.popped.find(sp, key)
+        let left = self.frames.left();
+        if left.is_empty() {
+            return self.popped.find(sp, key);
+        }
+        let at = left.partition_point(|frame| frame.sp > sp);
+        let found = left.get(at)?;
+        (found.sp == sp && found.key == key).then_some(at)
     }
 
     /// Popped frames from a position on, innermost first.
-    pub(super) fn popped_from(&self, at: usize) -> &[Known] {
-        self.popped.from(at)
+    pub(super) fn popped_from(&self, at: usize) -> impl Iterator<Item = &Known> {
+        let left = self.frames.left().get(..=at).unwrap_or_default();
+        left.iter().rev().chain(self.popped.from(at))
     }
 
-    /// A word of the popped frame at a position has changed. False if it is not
-    /// given up yet.
-    pub(super) fn popped_changed(&mut self, at: usize) -> bool {
-        self.popped.changed(at)
+    /// The outermost popped frame.
+    pub(super) fn outermost_popped(&self) -> Option<&Known> {
+        let left = self.frames.left().first();
+        left.or_else(|| self.popped.from(0).last())
+    }
+
+    /// How many popped frames there are.
+    #[cfg(test)]
+    pub(super) fn popped(&self) -> usize {
+        self.frames.left().len() + self.popped.from(0).len()
+    }
+
+    /// Of popped frames a word has changed of the one so many further out than that
+    /// at a position. False if it is not given up yet.
+    pub(super) fn popped_changed(&mut self, at: usize, outward: usize) -> bool {
+        let left = self.frames.left().len();
+        if !self.popped.missed(left + self.popped.from(0).len()) {
+            return false;
+        }
+        match left {
+            0 => self.popped.changed(at + outward),
+            _ => self.keep_left(at.saturating_sub(outward)),
+        }
+        true
+    }
+
+    /// Of the frames that were left only so many are as they were.
+    fn keep_left(&mut self, count: usize) {
+        self.frames.keep_left(count);
+        self.shared.truncate(self.frames.in_all() / SHARED);
     }
 
     /// The words of popped frames from a position on were found unchanged in
     /// drain `now`: they are known again, as if they had been found by a walk.
     /// The position of the innermost of them.
     pub(super) fn revive(&mut self, at: usize, now: u64) -> usize {
-        let base = self.popped.base();
-        self.drop_behind(base);
-        let looks = self.looks;
-        let revived = self.popped.take(at).map(|frame| Known {
-            since: now,
-            looks,
-            ..frame
-        });
-        self.frames.extend(revived);
-        self.extend_prefixes();
+        let base = match self.frames.left() {
+            [] => self.revive_others(at, now),
+            _ => {
+                let base = self.frames.len();
+                self.frames.come_back(at + 1, (now, self.looks));
+                // They were when they were left.
+                (self.in_order, self.rigid) = (self.frames.len(), self.frames.len());
+                base
+            }
+        };
+        self.popped.hit();
         let revived = self.frames.get(base..).unwrap_or_default();
         let low = revived.last().map_or(0, |frame| frame.slot);
         let high = revived.first().map_or(0, |frame| frame.slot);
@@ -284,6 +328,21 @@ impl OuterFrames {
         self.frames.len().saturating_sub(1)
     }
 
+    /// The same of frames in whose places others stood.
+    fn revive_others(&mut self, at: usize, now: u64) -> usize {
+        let base = self.popped.base();
+        self.drop_behind(base);
+        let looks = self.looks;
+        let revived = self.popped.take(at).map(|frame| Known {
+            since: now,
+            looks,
+            ..frame
+        });
+        self.frames.extend(revived);
+        self.extend_prefixes();
+        base
+    }
+
     /// A chain ended elsewhere.
     pub(super) fn left_behind(&mut self) {
         self.is_left = true;
@@ -292,15 +351,28 @@ impl OuterFrames {
     fn truncate(&mut self, len: usize) {
         if len < self.frames.len() {
             let fit = self.in_order.min(self.rigid);
-            self.popped.cut(&self.frames, len, fit);
+            if self.popped.has_any() {
+                self.popped.cut(&self.frames, len, fit);
+                self.frames.truncate(len);
+            } else {
+                if self.frames.left().is_empty() {
+                    self.popped.begin();
+                }
+                self.frames.leave(len, fit);
+            }
         }
-        self.drop_behind(len);
+        self.known_until(len);
     }
 
     /// Keeps the first frames only.
     fn drop_behind(&mut self, len: usize) {
         self.frames.truncate(len);
-        self.shared.truncate(len / SHARED);
+        self.known_until(len);
+    }
+
+    /// Only the first frames are known.
+    fn known_until(&mut self, len: usize) {
+        self.shared.truncate(self.frames.in_all() / SHARED);
         self.steady = self.steady.min(len);
         self.in_order = self.in_order.min(len);
         self.rigid = self.rigid.min(len);
@@ -322,13 +394,15 @@ impl OuterFrames {
     /// Forgets the frames that the thread has left.
     pub(super) fn give_up_popped(&mut self) {
         self.popped = Popped::default();
+        self.frames.give_up_left();
+        self.shared.truncate(self.frames.len() / SHARED);
     }
 
     /// Forgets all frames, in drain `now`; not what speaks against slots.
     pub(super) fn give_up(&mut self, now: u64) {
         self.give_up_popped();
         self.drop_behind(0);
-        (self.frames, self.shared) = (Vec::new(), Vec::new());
+        (self.frames, self.shared) = (Frames::default(), Vec::new());
         self.history.give_up(now);
     }
 
@@ -354,28 +428,40 @@ impl OuterFrames {
             self.truncate(there.count());
             return;
         }
+        let is_popped =
+            |frame: &Known| frame.slot < dump.start && dump.start - frame.slot < SAME_STACK;
         let gone = |frame: &Known| {
-            let is_popped = frame.slot < dump.start && dump.start - frame.slot < SAME_STACK;
             let is_replaced = copied
                 .word(frame.slot, word)
                 .is_some_and(|value| value != frame.pc);
-            is_popped || is_replaced || frame.is_repointed(copied, word)
+            is_popped(frame) || is_replaced || frame.is_repointed(copied, word)
         };
         // Of frames in order, those above the copy are not touched by it, but
         // for what the callee of the innermost of them has saved.
         let ordered = self.frames.get(..self.in_order).unwrap_or_default();
         let above = |address: u64| ordered.partition_point(|frame| frame.slot >= address);
         let pieces = copied.pieces.iter().map(|(start, bytes)| {
-            let end = start.saturating_add(bytes.len() as u64);
-            above(end).saturating_sub(1)..above(*start)
+            let piece = StackDump {
+                start: *start,
+                bytes,
+            };
+            let frames = above(piece.end()).saturating_sub(1)..above(*start);
+            (frames, piece)
         });
-        let dump = above(dump.end()).saturating_sub(1)..self.frames.len();
+        let dump = (
+            above(dump.end()).saturating_sub(1)..self.frames.len(),
+            *dump,
+        );
         // A frame that is gone takes all inside of it along.
-        let first = |range: Range<usize>| {
+        let first = |(range, piece): (Range<usize>, StackDump<'_>)| {
+            let is_gone = |frame: &Known| match piece.word(frame.slot, word) {
+                Some(pc) if pc == frame.pc && !is_popped(frame) => frame.is_repointed(copied, word),
+                _ => gone(frame),
+            };
             let suspects = self.frames.get(range.clone()).unwrap_or_default();
             suspects
                 .iter()
-                .position(gone)
+                .position(is_gone)
                 .map(|first| range.start + first)
         };
         let first = pieces.chain([dump]).filter_map(first).min();
@@ -453,10 +539,18 @@ impl OuterFrames {
 
     /// Remembers what the slots of these frames hold in drain `now`.
     pub(super) fn observe(&mut self, frames: &[Known], now: u64) {
-        self.popped.saw(frames);
+        self.saw(frames);
         let slots = frames.iter().map(|frame| (frame.slot, frame.pc));
         if let Some(changed) = self.history.observe(slots, now) {
             self.unsettle(changed);
+        }
+    }
+
+    /// These frames were seen.
+    fn saw(&mut self, frames: &[Known]) {
+        let has_popped = self.popped.has_any() || !self.frames.left().is_empty();
+        if has_popped && !self.popped.saw(frames) {
+            self.keep_left(0);
         }
     }
 
@@ -468,7 +562,7 @@ impl OuterFrames {
     /// The same as [`OuterFrames::observe`], for less: says that these slots, and all inside of them, may
     /// have changed in drain `now`.
     pub(super) fn observe_any(&mut self, frames: &[Known], now: u64) {
-        self.popped.saw(frames);
+        self.saw(frames);
         let Some(highest) = frames.iter().map(|frame| frame.slot).max() else {
             return;
         };

@@ -10,7 +10,7 @@ use rustc_hash::FxHashSet;
 use std::ops::Range;
 
 /// Of fewer frames a walk is as cheap.
-const FEWEST: usize = 64;
+pub(super) const FEWEST: usize = 64;
 /// Of so many frames a walk takes milliseconds: they are not given up at once.
 const MANY: usize = 4096;
 const MOST_MISSES: u32 = 2;
@@ -31,7 +31,8 @@ pub(super) enum Revived {
 /// Frames of one thread.
 #[derive(Debug, Default)]
 pub(super) struct Popped {
-    /// Innermost first, each below its caller.
+    /// Innermost first, each below its caller; none while they are kept in their
+    /// places.
     frames: Vec<Known>,
     /// How many known frames were outside of them. While those stay, these
     /// fit.
@@ -61,6 +62,24 @@ impl Popped {
         }
     }
 
+    /// Whether some are here.
+    pub(super) fn has_any(&self) -> bool {
+        !self.frames.is_empty()
+    }
+
+    /// Frames were left, and are kept in their places.
+    pub(super) fn begin(&mut self) {
+        self.others.clear();
+    }
+
+    /// Others stand in the places of these, which come innermost first and were
+    /// left when so many were known.
+    pub(super) fn take_over(&mut self, left: impl Iterator<Item = Known>, base: usize) {
+        self.base = base;
+        self.frames.clear();
+        self.frames.extend(left);
+    }
+
     /// So many frames are known now.
     pub(super) fn known_are(&mut self, count: usize) {
         let other = count.saturating_sub(self.base);
@@ -69,15 +88,16 @@ impl Popped {
         }
     }
 
-    /// Other frames were seen, with their return addresses in these slots.
-    pub(super) fn saw(&mut self, frames: &[Known]) {
-        if !self.frames.is_empty() {
-            let slots = frames.iter().map(|frame| frame.slot);
-            self.others.extend(slots.take(MOST_OTHERS + 1));
-            if self.others.len() > MOST_OTHERS {
-                self.frames.clear();
-            }
+    /// Other frames were seen, with their return addresses in these slots. False
+    /// if they are too many by now.
+    pub(super) fn saw(&mut self, frames: &[Known]) -> bool {
+        let slots = frames.iter().map(|frame| frame.slot);
+        self.others.extend(slots.take(MOST_OTHERS + 1));
+        let is_worth_it = self.others.len() <= MOST_OTHERS;
+        if !is_worth_it {
+            self.frames.clear();
         }
+        is_worth_it
     }
 
     /// Bytes that they take, about.
@@ -98,20 +118,28 @@ impl Popped {
         self.frames.get(at..).unwrap_or_default()
     }
 
-    /// The frame at a position has changed: what is inside of it went with it.
-    /// False if they are kept for once.
-    pub(super) fn changed(&mut self, at: usize) -> bool {
-        if self.frames.len() >= MANY && self.misses < MOST_MISSES {
+    /// One of `count` was another: false if they are kept for once.
+    pub(super) fn missed(&mut self, count: usize) -> bool {
+        if count >= MANY && self.misses < MOST_MISSES {
             self.misses += 1;
             return false;
         }
         self.misses = 0;
+        true
+    }
+
+    /// All were as they are.
+    pub(super) fn hit(&mut self) {
+        self.misses = 0;
+    }
+
+    /// The frame at a position has changed: what is inside of it went with it.
+    pub(super) fn changed(&mut self, at: usize) {
         let inside = self.frames.len().min(at + 1);
         self.frames.drain(..inside);
         if self.frames.len() < FEWEST {
             self.frames.clear();
         }
-        true
     }
 
     /// How many known frames they fit behind.
@@ -123,7 +151,6 @@ impl Popped {
     /// again behind these.
     pub(super) fn take(&mut self, at: usize) -> impl Iterator<Item = Known> {
         let at = at.min(self.frames.len());
-        self.misses = 0;
         self.base += self.frames.len() - at;
         self.frames.drain(at..).rev()
     }

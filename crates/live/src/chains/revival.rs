@@ -4,6 +4,8 @@ use super::walk::Walk;
 use crate::memory::TargetMemory;
 use crate::popped::Revived;
 use crate::stacks::OpenFile;
+use prof_unwind::StackDump;
+use std::ops::Range;
 
 /// How often that is tried for one sample.
 const MOST_REVIVALS: u32 = 4;
@@ -31,36 +33,37 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
             memory: self.memory,
             pid: self.sample.state.pid,
             size: self.sample.state.registers.machine().word(),
-            start: 0,
+            read: 0..0,
             bytes,
             left: MOST_BYTES,
         };
-        words.bytes.clear();
         let changed = self.changed_since(at, &mut words);
         *self.spare.long() = words.bytes;
         match changed {
             None => Revived::Not,
             Some(None) => Revived::At(self.outer.revive(at, self.drain)),
-            Some(Some(changed)) => match self.outer.popped_changed(changed) {
+            Some(Some(outward)) => match self.outer.popped_changed(at, outward) {
                 true => Revived::Not,
                 false => Revived::Other,
             },
         }
     }
 
-    /// The outermost of the popped frames from position `at` on for which a word
-    /// is another now; `None` if not all could be read.
+    /// Of the popped frames from position `at` on the outermost for which a word is
+    /// another now, as so many further out than the first; `None` if not all could be
+    /// read.
     fn changed_since(&self, at: usize, words: &mut Words<'_, M>) -> Option<Option<usize>> {
         let frames = self.outer.popped_from(at);
-        let end = frames.last()?.slot.saturating_add(words.size.into());
+        let outermost = self.outer.outermost_popped()?;
+        let end = outermost.slot.saturating_add(words.size.into());
         let copied = self.sample.copied();
         let mut changed = None;
-        for (index, frame) in frames.iter().enumerate() {
+        for (outward, frame) in frames.enumerate() {
             let fp = frame.fp_slot().map(|slot| (slot, frame.fp));
             for (slot, expected) in fp.into_iter().chain([(frame.slot, frame.pc)]) {
                 let then = copied.word(slot, words.size);
                 if then.or_else(|| words.at(slot, end))? != expected {
-                    changed = Some(at + index);
+                    changed = Some(outward);
                 }
             }
         }
@@ -74,8 +77,8 @@ struct Words<'a, M> {
     pid: i32,
     /// Bytes of a word.
     size: u8,
-    /// What was read last, and where.
-    start: u64,
+    /// What was read last is at the start of these bytes.
+    read: Range<u64>,
     bytes: Vec<u8>,
     /// Bytes that may yet be read.
     left: usize,
@@ -90,18 +93,20 @@ impl<M: TargetMemory> Words<'_, M> {
         let wanted = end.saturating_sub(address).max(self.size.into());
         let length = usize::try_from(wanted).ok()?.min(PIECE);
         self.left = self.left.checked_sub(length.max(PAGE))?;
-        self.bytes.resize(length, 0);
-        self.start = address;
-        let got = self.memory.read(self.pid, address, &mut self.bytes);
-        self.bytes.truncate(got);
+        let missing = length.saturating_sub(self.bytes.len());
+        self.bytes.extend(std::iter::repeat_n(0, missing));
+        let room = self.bytes.get_mut(..length)?;
+        let got = self.memory.read(self.pid, address, room);
+        self.read = address..address.saturating_add(got as u64);
         self.read(address)
     }
 
     fn read(&self, address: u64) -> Option<u64> {
-        let from = usize::try_from(address.checked_sub(self.start)?).ok()?;
-        let bytes = self.bytes.get(from..from.checked_add(self.size.into())?)?;
-        let mut word = [0; 8];
-        word.get_mut(..bytes.len())?.copy_from_slice(bytes);
-        Some(u64::from_le_bytes(word))
+        let length = usize::try_from(self.read.end - self.read.start).ok()?;
+        let read = StackDump {
+            start: self.read.start,
+            bytes: self.bytes.get(..length)?,
+        };
+        read.word(address, self.size)
     }
 }

@@ -1,6 +1,7 @@
 use super::{Known, OuterFrames, PROBATION};
 use crate::memory::Copied;
 use crate::slot_history::{CALM, SIGHTINGS, SlotHistory};
+use crate::user_chain::UserChain;
 use prof_unwind::{Base, FpFrom, StackDump};
 
 pub(crate) fn frame(slot: u64, pc: u64) -> Known {
@@ -336,4 +337,81 @@ fn a_slot_that_changed_unseen_is_on_probation() {
     let asked = (0..PROBATION).filter(|_| !outer.is_settled(0x1008)).count();
     assert_eq!(asked, usize::from(PROBATION) - 1);
     assert!(outer.is_trusted());
+}
+
+/// A walk from the inside of a stack, outermost frame first, in drain `now`; which
+/// kind of popped frames came back, if any did.
+fn walk(outer: &mut OuterFrames, stack: &[Known], now: u64) -> Option<bool> {
+    let same = outer.until(usize::MAX).iter().zip(stack);
+    let there = same.take_while(|(known, frame)| known.stands_as(frame));
+    let there = there.count();
+    outer.truncate(there);
+    outer.look(now);
+    let (mut inner, mut joined, mut came_back) = (Vec::new(), 0, None);
+    for frame in stack.iter().rev() {
+        inner.push(*frame);
+        if let Some(at) = outer.find(frame.sp, frame.key) {
+            joined = at;
+            break;
+        }
+        let Some(at) = outer.find_popped(frame.sp, frame.key) else {
+            continue;
+        };
+        let is_other = |popped: &Known| {
+            let at = stack.partition_point(|frame| frame.slot > popped.slot);
+            !stack.get(at).is_some_and(|frame| frame.stands_as(popped))
+        };
+        let popped = outer.popped_from(at).enumerate();
+        match popped.filter(|(_, popped)| is_other(popped)).last() {
+            Some((outward, _)) => drop(outer.popped_changed(at, outward)),
+            None => {
+                came_back = Some(outer.frames.left().is_empty());
+                joined = outer.revive(at, now);
+                break;
+            }
+        }
+    }
+    outer.replace_inner(joined, &inner);
+    came_back
+}
+
+#[test]
+fn frames_that_come_back_are_those_that_were_left() {
+    let mut seed = 7_u64;
+    let mut below = |limit: usize| {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005);
+        seed = seed.wrapping_add(1_442_695_040_888_963_407);
+        (seed >> 33) as usize % limit
+    };
+    let (mut outer, mut stack) = (OuterFrames::default(), Vec::new());
+    let mut came_back = [0; 2];
+    for now in 1..600 {
+        let len = below(stack.len() + 1);
+        stack.truncate(len);
+        // Mostly the same function, sometimes one frame of another, or a few.
+        let other = below(4 * (1200 - len));
+        let (more, few) = match below(3) {
+            0 => (below(4), true),
+            _ => (below(1200 - len), false),
+        };
+        for at in len..len + more {
+            let pc = if few || at == len + other { 2 } else { 1 };
+            stack.push(frame(0x10_0000 - 16 * at as u64, pc));
+        }
+        if let Some(others_stood_there) = walk(&mut outer, &stack, now) {
+            came_back[usize::from(others_stood_there)] += 1;
+        }
+        let known = outer.until(usize::MAX);
+        assert_eq!(known.len(), stack.len(), "drain {now}");
+        let same = known.iter().zip(&stack);
+        assert_eq!(same.filter(|(known, it)| !known.stands_as(it)).count(), 0);
+        let mut chain = UserChain::default();
+        let shared = outer.share(below(stack.len() + 1), &mut chain.outer);
+        let expected = stack[..shared].iter().rev().map(|frame| frame.pc);
+        assert_eq!(
+            chain.pcs().collect::<Vec<_>>(),
+            expected.collect::<Vec<_>>()
+        );
+    }
+    assert!(came_back.iter().all(|&count| count > 20), "{came_back:?}");
 }
