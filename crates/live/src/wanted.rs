@@ -17,8 +17,10 @@ const MOST_NEEDED: u32 = 1 << 15;
 /// was; at more than this balance a part will not do.
 const FELL_SHORT: u32 = 32;
 const MOST_SHORT: u32 = 64;
-/// Drains for which a part of a thread's memory is not tried again.
-const WHOLE: u64 = 1024;
+/// Drains for which a part of a thread's memory is not tried again, at first, and the
+/// most: twice as many each time that it was not enough again.
+const WHOLE: u64 = 64;
+const LONGEST_WHOLE: u64 = 1024;
 /// Places of a thread that are wanted at a time.
 const MOST_PLACES: usize = 8;
 
@@ -43,12 +45,14 @@ struct Also {
 #[derive(Debug)]
 struct Of {
     ranges: Vec<Range<u64>>,
-    /// What of it would do.
+    /// What of it would do: an empty part if none is needed.
     part: Option<Range<u64>>,
     /// How much more often than else some memory was not enough, and until which
     /// drain a part will not do therefore.
     short: u32,
     whole_until: u64,
+    /// For how many drains that will be the next time.
+    whole_for: u64,
     /// The last drain for which that is of interest.
     until: u64,
     need: Need,
@@ -64,6 +68,7 @@ impl Wanted {
             part: None,
             short: 0,
             whole_until: 0,
+            whole_for: WHOLE,
             until: 0,
             need: Need::NONE,
         });
@@ -79,7 +84,7 @@ impl Wanted {
     /// given.
     pub(super) fn part(&mut self, (tid, now): (i32, u64), part: Option<Range<u64>>) {
         if let Some(of) = self.threads.get_mut(&tid) {
-            of.part = part.filter(|_| of.whole_until <= now);
+            of.part = part.filter(|part| part.is_empty() || of.whole_until <= now);
         }
     }
 
@@ -94,7 +99,8 @@ impl Wanted {
             false => of.short + FELL_SHORT,
         };
         if of.short > MOST_SHORT {
-            (of.short, of.whole_until) = (0, now + WHOLE);
+            (of.short, of.whole_until) = (0, now + of.whole_for);
+            of.whole_for = LONGEST_WHOLE.min(2 * of.whole_for);
         }
     }
 
@@ -130,7 +136,8 @@ impl Wanted {
     pub(super) fn now(&mut self, now: u64) -> impl Iterator<Item = (i32, Vec<Range<u64>>)> {
         self.threads.retain(|_, of| of.until >= now);
         self.also.retain(|_, also| also.until >= now);
-        let pressing = self.threads.iter().filter(|(_, of)| of.need.is_pressing);
+        let is_wanted = |of: &Of| of.need.is_pressing && of.part != Some(0..0);
+        let pressing = self.threads.iter().filter(|(_, of)| is_wanted(of));
         let mut wanted: FxHashMap<i32, Vec<Range<u64>>> = pressing
             .map(|(&tid, of)| match &of.part {
                 // The first range is that of the whole stack.
@@ -193,6 +200,7 @@ impl Need {
 #[cfg(test)]
 mod tests {
     use super::{MOST_NEED, NEED, NEEDED, Need, WHOLE, Wanted};
+    use std::ops::Range;
 
     #[test]
     fn memory_is_wanted_where_chains_stay_incomplete() {
@@ -263,6 +271,23 @@ mod tests {
             sample(now, !now.is_multiple_of(10), true);
         }
         assert_eq!(sample(now + 1, true, true), std::slice::from_ref(&whole));
-        assert_eq!(sample(now + 2 + WHOLE, true, true), [0..0, part]);
+        // For longer than the first time.
+        let longer = now + WHOLE + WHOLE / 2;
+        assert_eq!(sample(longer, true, true), std::slice::from_ref(&whole));
+        assert_eq!(sample(now + 2 + 2 * WHOLE, true, true), [0..0, part]);
+    }
+
+    #[test]
+    fn nothing_is_read_where_nothing_is_needed() {
+        let mut wanted = Wanted::default();
+        let whole = 0x1000..0x9000;
+        let mut sample = |now: u64, is_whole: bool, part: Option<Range<u64>>| {
+            wanted.note(7, std::slice::from_ref(&whole), is_whole, now);
+            wanted.part((7, now), part);
+            read(&mut wanted, now)
+        };
+        assert_eq!(sample(1, false, None), std::slice::from_ref(&whole));
+        assert_eq!(sample(2, true, Some(0..0)), []);
+        assert_eq!(sample(3, true, None), std::slice::from_ref(&whole));
     }
 }

@@ -415,9 +415,10 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
 
     /// The memory beyond the copied piece that this chain went through, or
     /// ended in; only empty ranges if it did not leave the piece. If a part of it
-    /// would do to believe the chain, that part.
+    /// would do to believe the chain, that part; an empty one if it is believed
+    /// without.
     pub(super) fn reach(
-        &self,
+        &mut self,
         decided: &Decided,
         ranges: &mut Vec<Range<u64>>,
     ) -> Option<Range<u64>> {
@@ -460,7 +461,17 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
             Some(part) => Some(part.start.min(slot)..part.end.max(slot + 1)),
             None => Some(slot..slot + 1),
         });
-        let part = part.filter(|_| is_long && is_all_but);
-        part.map(|part| part.start..part.end.saturating_add(8))
+        match part.filter(|_| is_long && is_all_but) {
+            Some(part) => Some(part.start..part.end.saturating_add(8)),
+            None if is_long && decided.end == ChainEnd::Root && self.is_steady() => Some(0..0),
+            None => None,
+        }
+    }
+
+    /// Whether nothing that is known beyond the dump needs more proof.
+    fn is_steady(&mut self) -> bool {
+        let dump = &self.sample.state.dump;
+        let beyond = self.outer.outside(usize::MAX, &(dump.start..dump.end()));
+        self.outer.steady(beyond, self.drain) == beyond
     }
 }
