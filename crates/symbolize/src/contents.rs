@@ -5,9 +5,10 @@
 //! tools slow; a mapped file that is truncated by someone else raises SIGBUS,
 //! which the binary turns into a message (`prof_sys::shrunk`).
 
-use memmap2::UncheckedAdvice;
+use memmap2::{Advice, UncheckedAdvice};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
+use std::ops::Range;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
@@ -32,6 +33,16 @@ impl Contents {
         match self {
             Self::Owned(bytes) => bytes,
             Self::Mapped(map) => map,
+        }
+    }
+
+    /// Has the file system read these bytes of a mapping, while others are looked at.
+    pub(crate) fn read_ahead(&self, range: Range<usize>) {
+        if let Self::Mapped(map) = self
+            && range.end <= map.len()
+        {
+            // Without it they are read when they are looked at.
+            let _ = map.advise_range(Advice::WillNeed, range.start, range.len());
         }
     }
 
@@ -165,6 +176,16 @@ mod tests {
         assert!(matches!(contents, super::Contents::Mapped(_)));
         assert_eq!(contents.bytes(), large);
         contents.release_pages();
+        assert_eq!(contents.bytes(), large);
+        for range in [
+            0..7,
+            5..large.len(),
+            0..0,
+            9..large.len() + 1,
+            3..usize::MAX,
+        ] {
+            contents.read_ahead(range);
+        }
         assert_eq!(contents.bytes(), large);
     }
 

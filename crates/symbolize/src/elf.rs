@@ -110,6 +110,11 @@ impl Image {
         self.contents.release_pages();
     }
 
+    /// See [`Contents::read_ahead`].
+    pub(crate) fn read_ahead(&self, range: Range<usize>) {
+        self.contents.read_ahead(range);
+    }
+
     pub(crate) fn bytes(&self) -> &[u8] {
         self.contents.bytes()
     }

@@ -2,7 +2,7 @@
 
 use crate::answers::{Detail, LineRow, Lookup, Symbol};
 use crate::demangle::Demangle;
-use crate::dwarf::{DebugInfo, Source, SplitPlaces};
+use crate::dwarf::{Asked, DebugInfo, Source, SplitPlaces};
 use crate::elf::{Image, Segment};
 use crate::embedded::Piece;
 use crate::extents::Extents;
@@ -133,11 +133,16 @@ impl FileOnDisk {
     /// one byte before it.
     pub(crate) fn lookup(&self, svma: Svma, detail: Detail) -> Lookup {
         let tables = &self.tables();
+        let symbol = self.symbols_of(tables).find(svma, self.demangle);
+        let asked = Asked {
+            svma,
+            detail,
+            has_symbol: symbol.is_some(),
+        };
         let source = self
             .debug_info(tables, detail)
-            .and_then(|info| info.find(svma, detail))
+            .and_then(|info| info.find(asked))
             .or_else(|| self.by_go(tables, svma, detail));
-        let symbol = self.symbols_of(tables).find(svma, self.demangle);
         self.joined(tables, svma, (symbol, source))
     }
 
@@ -150,17 +155,31 @@ impl FileOnDisk {
         let mut distinct: Vec<Svma> = order.iter().filter_map(address).collect();
         distinct.dedup();
         let tables = &self.tables();
+        let symbols = self.symbols_of(tables);
+        let symbols: Vec<Option<Found>> = distinct
+            .par_iter()
+            .with_min_len(512)
+            .map_with(0, |place, &svma| {
+                symbols.find_from(place, svma, self.demangle)
+            })
+            .collect();
         let sources = match self.debug_info(tables, detail) {
-            Some(info) => info.find_many(&distinct, detail),
+            Some(info) => {
+                let asked = distinct.iter().zip(&symbols);
+                let asked = asked.map(|(&svma, symbol)| Asked {
+                    svma,
+                    detail,
+                    has_symbol: symbol.is_some(),
+                });
+                info.find_many(&asked.collect::<Vec<_>>())
+            }
             None => vec![None; distinct.len()],
         };
         let found: Vec<Lookup> = distinct
             .par_iter()
-            .zip(sources)
+            .zip(symbols.into_par_iter().zip(sources))
             .with_min_len(512)
-            .map_with(0, |place, (&svma, source)| {
-                let symbols = self.symbols_of(tables);
-                let symbol = symbols.find_from(place, svma, self.demangle);
+            .map(|(&svma, (symbol, source))| {
                 let source = source.or_else(|| self.by_go(tables, svma, detail));
                 self.joined(tables, svma, (symbol, source))
             })

@@ -2,6 +2,7 @@
 
 use super::names::{EntryRef, reference};
 use super::session::Session;
+use super::walk::Walk;
 use super::{Fault, Slice};
 use gimli::{Abbreviation, AttributeValue, EntriesRaw, Range, RangeListsOffset, Unit, UnitOffset};
 use prof_profile::Svma;
@@ -80,21 +81,16 @@ impl Functions {
     }
 
     fn scan<'a>(&mut self, session: &Session<'a>, unit: &Unit<Slice<'a>>) -> Result<(), Fault> {
-        let mut entries = unit.entries_raw(None)?;
-        while !entries.is_empty() {
-            session.budget.step(1)?;
-            let entry = entries.next_offset();
-            let Some(abbreviation) = entries.read_abbreviation()? else {
-                continue;
-            };
-            // Without code it is a declaration, or what calls of it have in common
-            // that were inlined.
-            let is_function = abbreviation.tag() == gimli::DW_TAG_subprogram;
-            if !is_function || !has_code(abbreviation) {
-                entries.skip_attributes(abbreviation.attributes())?;
-                continue;
-            }
+        // Without code it is a declaration, or what calls of it have in common
+        // that were inlined.
+        let mut walk = Walk::new(unit, |abbreviation| {
+            abbreviation.tag() == gimli::DW_TAG_subprogram && has_code(abbreviation)
+        })?;
+        while let Some(entry) = walk.next(session)? {
+            let mut entries = unit.entries_raw(Some(entry))?;
+            let abbreviation = entries.read_abbreviation()?.ok_or(Fault)?;
             let place = CodeAttributes::read(session, unit, &mut entries, abbreviation)?;
+            walk.go_on_at(&entries)?;
             self.add(session, unit, (entry, place))?;
         }
         Ok(())

@@ -16,6 +16,7 @@ mod sections;
 mod session;
 mod split;
 mod units;
+mod walk;
 
 use crate::answers::{Detail, LineRow, SourceFrame};
 use crate::demangle::Demangle;
@@ -24,7 +25,7 @@ use budget::{Budget, Exhausted};
 use functions::{Functions, InlinedCall};
 use gimli::{Abbreviations, Unit};
 use lines::{LineTable, SourceLine, file_path};
-use names::{EntryRef, FunctionName, name_of};
+use names::{EntryRef, FunctionName, Wanted, name_of};
 use prof_profile::Svma;
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
@@ -32,8 +33,14 @@ use sections::{Sections, Slice};
 use session::Session;
 use split::SplitOf;
 pub(crate) use split::SplitPlaces;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use units::UnitIndex;
+
+/// When so many bytes of units were read, the file's mapped pages go: of most of
+/// them nothing is needed again.
+const RELEASE_AFTER: u64 = 32 << 20;
 
 /// The debug information of one file. Shared between threads.
 #[derive(Debug)]
@@ -46,8 +53,10 @@ pub(crate) struct DebugInfo {
     offsets: Vec<usize>,
     index: OnceLock<UnitIndex>,
     units: Vec<OnceLock<UnitTables>>,
+    /// Bytes of the units that were read.
+    read: AtomicU64,
     abbreviations: Mutex<FxHashMap<usize, Arc<Abbreviations>>>,
-    names: Mutex<FxHashMap<usize, FunctionName>>,
+    names: Mutex<FxHashMap<(usize, Wanted), FunctionName>>,
     /// Names as they are shown, by where they stand in the file's bytes.
     shown: Mutex<FxHashMap<(usize, Demangle), Arc<str>>>,
     /// Where units are that stand apart.
@@ -85,11 +94,22 @@ impl From<Exhausted> for Fault {
     }
 }
 
+/// An address that is looked up.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Asked {
+    pub(crate) svma: Svma,
+    pub(crate) detail: Detail,
+    /// Whether the symbol table names what stands there: the function around
+    /// all inlined ones needs no name then.
+    pub(crate) has_symbol: bool,
+}
+
 /// What the debug information says of one address.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Source {
     /// Innermost first. The last one is the function that stands in the
-    /// file; its name is empty if only lines are known.
+    /// file; its name is empty if only lines are known, or if the symbol table
+    /// has it.
     pub(crate) frames: Vec<SourceFrame>,
     /// First address and length of that function's piece of code.
     pub(crate) function: Option<(Svma, u64)>,
@@ -129,6 +149,7 @@ impl DebugInfo {
             offsets: Vec::new(),
             index: OnceLock::new(),
             units: Vec::new(),
+            read: AtomicU64::new(0),
             abbreviations: Mutex::default(),
             names: Mutex::default(),
             shown: Mutex::default(),
@@ -145,17 +166,20 @@ impl DebugInfo {
     }
 
     /// What is known of each address; they must be sorted.
-    pub(crate) fn find_many(&self, addresses: &[Svma], detail: Detail) -> Vec<Option<Source>> {
+    pub(crate) fn find_many(&self, addresses: &[Asked]) -> Vec<Option<Source>> {
         let index = self.index();
-        let first_unit = |svma: &Svma| index.covering(*svma).next();
-        let runs: Vec<&[Svma]> = addresses
+        let first_unit = |asked: &Asked| index.covering(asked.svma).next();
+        let runs: Vec<&[Asked]> = addresses
             .chunk_by(|left, right| first_unit(left) == first_unit(right))
             .collect();
-        runs.into_par_iter()
+        runs.par_iter()
+            .enumerate()
             .map_init(
                 || Session::new(self),
-                |session, run| {
-                    let found = run.iter().map(|&svma| self.find_in(session, svma, detail));
+                |session, (place, run)| {
+                    let next = runs.get(place + 1).and_then(|run| run.first());
+                    self.read_ahead(next.and_then(first_unit));
+                    let found = run.iter().map(|&asked| self.find_in(session, asked));
                     found.collect::<Vec<_>>()
                 },
             )
@@ -164,8 +188,8 @@ impl DebugInfo {
     }
 
     /// What is known of an address.
-    pub(crate) fn find(&self, svma: Svma, detail: Detail) -> Option<Source> {
-        self.find_in(&Session::new(self), svma, detail)
+    pub(crate) fn find(&self, asked: Asked) -> Option<Source> {
+        self.find_in(&Session::new(self), asked)
     }
 
     /// The source lines of `start..end`: each row's first address, file and
@@ -184,17 +208,17 @@ impl DebugInfo {
         rows
     }
 
-    fn find_in(&self, session: &Session<'_>, svma: Svma, detail: Detail) -> Option<Source> {
-        self.index().covering(svma).find_map(|number| {
+    fn find_in(&self, session: &Session<'_>, asked: Asked) -> Option<Source> {
+        self.index().covering(asked.svma).find_map(|number| {
             let tables = self.tables(session, number)?;
             let unit = session.unit(number).ok()?;
-            let line = || tables.lines(session, &unit).find(svma);
+            let line = || tables.lines(session, &unit).find(asked.svma);
             let split = session.split(number, &unit).and_then(|(inner, number)| {
                 let tables = inner.info.tables(&inner, number)?;
                 let unit = inner.unit(number).ok()?;
-                tables.find((&inner, &unit), (svma, detail), line)
+                tables.find((&inner, &unit), asked, line)
             });
-            split.or_else(|| tables.find((session, &unit), (svma, detail), line))
+            split.or_else(|| tables.find((session, &unit), asked, line))
         })
     }
 
@@ -216,11 +240,42 @@ impl DebugInfo {
     fn tables(&self, session: &Session<'_>, number: u32) -> Option<&UnitTables> {
         let slot = self.units.get(number as usize)?;
         Some(slot.get_or_init(|| {
-            session.unit(number).map_or_else(
+            let tables = session.unit(number).map_or_else(
                 |_| UnitTables::default(),
                 |unit| UnitTables::read(session, &unit),
-            )
+            );
+            self.release_pages(number);
+            tables
         }))
+    }
+
+    /// Where a unit is in `.debug_info`.
+    fn extent(&self, number: u32) -> Option<Range<usize>> {
+        let start = *self.offsets.get(number as usize)?;
+        let next = self.offsets.get(number as usize + 1).copied();
+        Some(start..next.unwrap_or_else(|| self.sections.info_length()))
+    }
+
+    /// Has a unit that is looked at next read from the file meanwhile.
+    fn read_ahead(&self, unit: Option<u32>) {
+        let Some(number) = unit else { return };
+        let is_read = |tables: &OnceLock<_>| tables.get().is_some();
+        if !self.units.get(number as usize).is_none_or(is_read)
+            && let Some(extent) = self.extent(number)
+        {
+            self.sections.read_info_ahead(extent);
+        }
+    }
+
+    /// Gives the memory of mapped pages back from time to time, now that a unit
+    /// was read.
+    fn release_pages(&self, number: u32) {
+        let length = self.extent(number).map_or(0, |extent| extent.len());
+        // ORDERING: Relaxed, because only the sum matters.
+        let before = self.read.fetch_add(length as u64, Ordering::Relaxed);
+        if before / RELEASE_AFTER != before.saturating_add(length as u64) / RELEASE_AFTER {
+            self.sections.release_pages();
+        }
     }
 }
 
@@ -241,11 +296,11 @@ impl UnitTables {
     fn find<'a>(
         &self,
         (session, unit): (&Session<'a>, &Unit<Slice<'a>>),
-        (svma, detail): (Svma, Detail),
+        asked: Asked,
         line: impl FnOnce() -> Option<SourceLine>,
     ) -> Option<Source> {
-        let found = self.functions.find(svma);
-        let with_lines = detail == Detail::Source;
+        let found = self.functions.find(asked.svma);
+        let with_lines = asked.detail == Detail::Source;
         // Without a function, only a line tells whether the address is of
         // this unit.
         let line = (with_lines || found.is_none()).then(line).flatten();
@@ -255,8 +310,10 @@ impl UnitTables {
         let mut place = line.unwrap_or_default();
         let mut frames = Vec::new();
         if let Some((_, function)) = found {
-            for call in function.inlines(session, unit).at(svma).iter().rev() {
-                let name = call.origin.map(|origin| name_of(session, origin));
+            for call in function.inlines(session, unit).at(asked.svma).iter().rev() {
+                let name = call
+                    .origin
+                    .map(|origin| name_of(session, origin, Wanted::All));
                 let caller = with_lines.then(|| self.place_of_call(session, unit, call));
                 if let Some(FunctionName {
                     name: Some(name),
@@ -268,9 +325,13 @@ impl UnitTables {
                 place = caller.unwrap_or_default();
             }
         }
+        let wanted = match asked.has_symbol {
+            true => Wanted::Place,
+            false => Wanted::All,
+        };
         let outer = found
             .and_then(|(_, function)| function.entry.to_debug_info_offset(&unit.header))
-            .map(|entry| name_of(session, EntryRef::Here(entry.0)))
+            .map(|entry| name_of(session, EntryRef::Here(entry.0), wanted))
             .unwrap_or_default();
         let name = outer.name.unwrap_or_else(|| "".into());
         frames.push(place.into_frame(name, false, outer.defined_at));

@@ -19,10 +19,18 @@ pub(super) enum EntryRef {
     Supplementary(usize),
 }
 
+/// What is asked of a function.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Wanted {
+    All,
+    /// Where it is defined: its name, which would have to be demangled, is known.
+    Place,
+}
+
 /// What an entry says of its function.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct FunctionName {
-    /// As shown, if it has a name.
+    /// As shown, if it has a name and that was asked.
     pub(crate) name: Option<Arc<str>>,
     /// Where it is defined: file and line.
     pub(crate) defined_at: Option<(Arc<str>, u32)>,
@@ -44,20 +52,20 @@ pub(super) fn reference(
 }
 
 /// The name of the function whose entry this is; looked up once per file.
-pub(super) fn name_of(session: &Session<'_>, entry: EntryRef) -> FunctionName {
+pub(super) fn name_of(session: &Session<'_>, entry: EntryRef, wanted: Wanted) -> FunctionName {
     match entry {
-        EntryRef::Here(offset) => name_here(session, offset),
+        EntryRef::Here(offset) => name_here(session, offset, wanted),
         EntryRef::Supplementary(offset) => match session.info.supplementary.as_deref() {
-            Some(other) => name_here(&Session::new(other), offset),
+            Some(other) => name_here(&Session::new(other), offset, wanted),
             None => FunctionName::default(),
         },
     }
 }
 
-fn name_here(session: &Session<'_>, offset: usize) -> FunctionName {
+fn name_here(session: &Session<'_>, offset: usize, wanted: Wanted) -> FunctionName {
     let known = |info: &DebugInfo| {
         let names = info.names.lock().unwrap_or_else(PoisonError::into_inner);
-        names.get(&offset).cloned()
+        names.get(&(offset, wanted)).cloned()
     };
     if let Some(name) = known(session.info) {
         return name;
@@ -65,9 +73,10 @@ fn name_here(session: &Session<'_>, offset: usize) -> FunctionName {
     let mut found = Search::default();
     // An entry that makes no sense has no name.
     let elsewhere = found.follow(session, offset).unwrap_or(None);
-    let mut name = found.finish(session);
-    if let (None, Some(entry)) = (&name.name, elsewhere) {
-        let other = name_of(session, entry);
+    let is_named = found.linkage.is_some() || found.plain.is_some();
+    let mut name = found.finish(session, wanted);
+    if let (false, Some(entry)) = (is_named, elsewhere) {
+        let other = name_of(session, entry, wanted);
         name.name = other.name;
         name.defined_at = name.defined_at.or(other.defined_at);
     }
@@ -76,7 +85,7 @@ fn name_here(session: &Session<'_>, offset: usize) -> FunctionName {
         .names
         .lock()
         .unwrap_or_else(PoisonError::into_inner);
-    names.insert(offset, name.clone());
+    names.insert((offset, wanted), name.clone());
     name
 }
 
@@ -147,11 +156,11 @@ impl<'a> Search<'a> {
         Ok(next)
     }
 
-    fn finish(self, session: &Session<'a>) -> FunctionName {
-        let name = match (self.linkage, self.plain) {
-            (Some(linkage), _) => Some(shown(session, linkage, session.info.demangle)),
-            (None, Some(plain)) => Some(shown(session, plain, Demangle::No)),
-            (None, None) => None,
+    fn finish(self, session: &Session<'a>, wanted: Wanted) -> FunctionName {
+        let name = match (wanted, self.linkage, self.plain) {
+            (Wanted::Place, ..) | (_, None, None) => None,
+            (_, Some(linkage), _) => Some(shown(session, linkage, session.info.demangle)),
+            (_, None, Some(plain)) => Some(shown(session, plain, Demangle::No)),
         };
         FunctionName {
             name,

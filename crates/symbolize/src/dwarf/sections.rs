@@ -123,6 +123,31 @@ impl Sections {
         dwarf
     }
 
+    /// Length of `.debug_info`, in bytes.
+    pub(super) fn info_length(&self) -> usize {
+        self.bytes(SectionId::DebugInfo).len()
+    }
+
+    /// Has the file system read this part of `.debug_info`, if it is not packed.
+    pub(super) fn read_info_ahead(&self, part: Range<usize>) {
+        let found = self
+            .found
+            .iter()
+            .find(|(id, _)| *id == SectionId::DebugInfo);
+        if let Some((_, Bytes::InFile(range))) = found {
+            let start = range.start.saturating_add(part.start);
+            let end = range.start.saturating_add(part.end).min(range.end);
+            if start < end {
+                self.image.read_ahead(start..end);
+            }
+        }
+    }
+
+    /// Gives the memory back that the file's mapped pages take.
+    pub(super) fn release_pages(&self) {
+        self.image.release_pages();
+    }
+
     fn bytes(&self, id: SectionId) -> &[u8] {
         let found = self.found.iter().find(|(found, _)| *found == id);
         match found {
