@@ -4,6 +4,7 @@ use crate::recognise::head;
 use crate::recording::Input;
 use prof_perfdata::Reader;
 use prof_profile::Profile;
+use prof_resolve::{Phase, Progress};
 use std::fs::File;
 use std::io::{self, Cursor, IsTerminal, Read, Seek};
 use std::os::fd::AsFd;
@@ -21,7 +22,7 @@ pub(crate) enum Found {
 ///
 /// # Errors
 /// If it is one, but cannot be read whole.
-pub(crate) fn find(input: &Input) -> anyhow::Result<Found> {
+pub(crate) fn find(input: &Input, progress: &dyn Progress) -> anyhow::Result<Found> {
     if input.path != Path::new("-") {
         // What cannot be opened is told where recordings are. A FIFO is not
         // even opened: its writer would find nobody who reads.
@@ -30,7 +31,8 @@ pub(crate) fn find(input: &Input) -> anyhow::Result<Found> {
         return match found {
             Some(mut file) if prof_import::is_foreign(&head(&file)?) => {
                 file.rewind()?;
-                Ok(Found::Profile(Box::new(read(file, input)?)))
+                let told = Told::new(&file, file.metadata()?.len(), progress);
+                Ok(Found::Profile(Box::new(read(told, input)?)))
             }
             _ => Ok(Found::Other(None)),
         };
@@ -47,13 +49,42 @@ pub(crate) fn find(input: &Input) -> anyhow::Result<Found> {
     }
     if prof_import::is_foreign(&head) {
         let rest = if is_file { Vec::new() } else { head };
-        return Ok(Found::Profile(Box::new(read(
-            Cursor::new(rest).chain(file),
-            input,
-        )?)));
+        let length = if is_file { file.metadata()?.len() } else { 0 };
+        let told = Told::new(Cursor::new(rest).chain(file), length, progress);
+        return Ok(Found::Profile(Box::new(read(told, input)?)));
     }
     let begun = (!is_file).then(|| Box::new(Cursor::new(head).chain(file)) as Box<_>);
     Ok(Found::Other(begun))
+}
+
+/// What is read, and how far that has come.
+struct Told<'p, R> {
+    file: R,
+    done: u64,
+    /// How long it is, 0 if that is not known.
+    length: u64,
+    progress: &'p dyn Progress,
+}
+
+impl<'p, R: Read> Told<'p, R> {
+    fn new(file: R, length: u64, progress: &'p dyn Progress) -> Self {
+        Self {
+            file,
+            done: 0,
+            length,
+            progress,
+        }
+    }
+}
+
+impl<R: Read> Read for Told<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let length = self.file.read(buffer)?;
+        self.done += length as u64;
+        let total = (self.length > 0).then_some(self.length);
+        self.progress.update(Phase::Reading, self.done, total);
+        Ok(length)
+    }
 }
 
 fn read(file: impl Read, input: &Input) -> anyhow::Result<Profile> {

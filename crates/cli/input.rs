@@ -188,7 +188,7 @@ impl Input {
     ) -> anyhow::Result<(Profile, Reader)> {
         // Tables of all sizes grow and go while a profile is made.
         limits::give_freed_memory_back(1 << 20);
-        let (mut profile, reader) = match foreign::find(self)? {
+        let (mut profile, reader) = match foreign::find(self, progress)? {
             Found::Profile(profile) => (*profile, foreign::no_recording()?),
             Found::Other(begun) => {
                 let options = LoadOptions {

@@ -131,6 +131,12 @@ impl Builder {
         })
     }
 
+    /// Drops all threads: no sample may name one any more.
+    pub(crate) fn forget_tasks(&mut self) {
+        self.profile.tasks.clear();
+        self.tasks.clear();
+    }
+
     fn mode(&self, dso: DsoId) -> CpuMode {
         match self.profile.dso(dso).kind {
             DsoKind::Kernel | DsoKind::KernelModule | DsoKind::KernelSymbol => CpuMode::Kernel,

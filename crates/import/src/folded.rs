@@ -1,18 +1,23 @@
 //! Folded stacks: `outer;inner 42`.
 
-use crate::ImportError;
 use crate::builder::{Builder, Call, DsoAddress, Sum};
-use prof_profile::{Profile, TaskId};
+use crate::{HEAD_BYTES, ImportError};
+use prof_profile::{EventId, LocationId, NameId, Profile, Sample, StackId};
+use std::io::{BufRead, Read};
+
+/// What tables of names and stacks may take, in bytes.
+const MOST_MEMORY: usize = 384 << 20;
 
 /// Whether a text's first lines each end with a number.
 pub(crate) fn is_one(text: &str) -> bool {
-    let mut lines = lines(text).take(16).peekable();
+    let mut lines = text.lines().filter_map(content).take(16).peekable();
     lines.peek().is_some() && lines.all(|line| split(line).is_some())
 }
 
-fn lines(text: &str) -> impl Iterator<Item = &str> {
-    let lines = text.lines().map(str::trim_end);
-    lines.filter(|line| !line.is_empty() && !line.starts_with('#'))
+/// What a line has, if it is no comment.
+fn content(line: &str) -> Option<&str> {
+    let line = line.trim_end();
+    (!line.is_empty() && !line.starts_with('#')).then_some(line)
 }
 
 /// The stack and its weight.
@@ -51,10 +56,10 @@ enum Roots {
     Functions,
 }
 
-/// What the outermost frames are. One that has a mark, that is a place in a
-/// script (`<module> (a.py:1)`), that names a class of Java (`java/lang/Thread.run`)
-/// or that is where programs and threads begin is a function; then all are.
-fn roots(text: &str) -> Roots {
+/// Whether the outermost frame is a function: it has a mark, is a place in a
+/// script (`<module> (a.py:1)`), names a class of Java (`java/lang/Thread.run`)
+/// or is where programs and threads begin. Then all are.
+fn is_function(stack: &str) -> bool {
     const BEGINNINGS: [&str; 8] = [
         "_start",
         "start_thread",
@@ -65,25 +70,16 @@ fn roots(text: &str) -> Roots {
         "__clone3",
         "[unknown]",
     ];
-    let is_function = |line: &str| {
-        let Some((stack, _)) = split(line) else {
-            return false;
-        };
-        let (who, frames) = who(stack);
-        let first = frames.split(';').next().unwrap_or_default();
-        let is_java = first
-            .split_once('/')
-            .is_some_and(|(package, class)| !package.contains(' ') && class.contains('.'));
-        who.is_some()
-            || MARKS.iter().any(|(mark, _)| first.ends_with(mark))
-            || first.contains('(')
-            || BEGINNINGS.contains(&first)
-            || (is_java && !first.starts_with('/'))
-    };
-    match lines(text).any(is_function) {
-        true => Roots::Functions,
-        false => Roots::Threads,
-    }
+    let (who, frames) = who(stack);
+    let first = frames.split(';').next().unwrap_or_default();
+    let is_java = first
+        .split_once('/')
+        .is_some_and(|(package, class)| !package.contains(' ') && class.contains('.'));
+    who.is_some()
+        || MARKS.iter().any(|(mark, _)| first.ends_with(mark))
+        || first.contains('(')
+        || BEGINNINGS.contains(&first)
+        || (is_java && !first.starts_with('/'))
 }
 
 /// Takes frames off a stack that are no functions: py-spy's
@@ -144,55 +140,186 @@ fn told<'t>(frame: &'t str, before: Who<'t>) -> Option<Who<'t>> {
     })
 }
 
-/// Reads a profile of one event.
-pub(crate) fn read(text: &str) -> Result<Profile, ImportError> {
-    let mut builder = Builder::default();
-    let event = builder.event("samples", false);
-    let roots = roots(text);
-    for line in lines(text) {
-        let Some((stack, period)) = split(line) else {
-            continue;
-        };
-        let (task, frames) = task(&mut builder, stack, roots);
-        let mut locations = Vec::new();
-        for frame in frames.split(';').filter(|frame| !frame.is_empty()) {
-            let marked = MARKS
-                .iter()
-                .find_map(|(mark, dso)| Some((frame.strip_suffix(mark)?, *dso)));
-            let (name, dso) = marked.unwrap_or((frame, ""));
-            let dso = builder.name(dso);
-            let place = DsoAddress {
-                dso: builder.dso(dso),
-                address: 0,
-            };
-            let call = Call {
-                name: builder.name(&unfold(name)),
-                ..Call::default()
-            };
-            locations.push(builder.location(place, &[call]));
+/// Reads a profile of one event, line by line.
+pub(crate) fn read(mut text: impl BufRead) -> Result<Profile, ImportError> {
+    let mut stacks = Stacks::new();
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        let most = HEAD_BYTES as u64 + 1;
+        let length = text.by_ref().take(most).read_until(b'\n', &mut line)?;
+        if length == 0 {
+            return stacks.builder.finish(FORMAT);
         }
-        let stack = builder.stack(locations.into_iter());
-        builder.untimed(event, task, stack, Sum { period, count: 1 });
+        if length > HEAD_BYTES {
+            return Err(ImportError::TooMany { format: FORMAT });
+        }
+        let line = String::from_utf8_lossy(&line);
+        if let Some((stack, period)) = content(&line).and_then(split) {
+            stacks.add(stack, period)?;
+        }
     }
-    builder.finish("text of folded stacks")
 }
 
-/// Who runs, and the functions.
-fn task<'t>(builder: &mut Builder, stack: &'t str, roots: Roots) -> (TaskId, &'t str) {
-    let (who, frames) = match roots {
-        Roots::Functions => who(stack),
-        Roots::Threads => {
-            let (comm, inner) = stack.split_once(';').unwrap_or((stack, ""));
-            let who = Who {
-                comm,
-                ..Who::default()
-            };
-            (Some(who), inner)
+const FORMAT: &str = "text of folded stacks";
+
+/// The stacks so far.
+struct Stacks {
+    builder: Builder,
+    event: EventId,
+    roots: Roots,
+    /// The functions of the last line, outermost first, and where in it each
+    /// ends and which stack it ends: equal beginnings are often in turn.
+    last: String,
+    ends: Vec<(usize, StackId)>,
+    /// Bytes of the names.
+    names: usize,
+    /// What names and stacks may take, in bytes; see [`Stacks::memory`].
+    most_memory: usize,
+}
+
+impl Stacks {
+    fn new() -> Self {
+        let mut builder = Builder::default();
+        let event = builder.event("samples", false);
+        Self {
+            builder,
+            event,
+            roots: Roots::Threads,
+            last: String::new(),
+            ends: Vec::new(),
+            names: 0,
+            most_memory: MOST_MEMORY,
         }
-    };
-    let who = who.unwrap_or_default();
-    let comm = builder.name(&unfold(who.comm));
-    (builder.task(who.pid, who.tid, comm), frames)
+    }
+
+    fn add(&mut self, stack: &str, period: u64) -> Result<(), ImportError> {
+        if self.roots == Roots::Threads && is_function(stack) {
+            self.roots = Roots::Functions;
+            self.threads_are_functions();
+        }
+        let (who, frames) = match self.roots {
+            Roots::Functions => who(stack),
+            Roots::Threads => {
+                let (comm, inner) = stack.split_once(';').unwrap_or((stack, ""));
+                let who = Who {
+                    comm,
+                    ..Who::default()
+                };
+                (Some(who), inner)
+            }
+        };
+        let who = who.unwrap_or_default();
+        let before = self.builder.profile.tasks.len();
+        let comm = self.builder.name(&unfold(who.comm));
+        let task = self.builder.task(who.pid, who.tid, comm);
+        self.names += who.comm.len() * (self.builder.profile.tasks.len() - before);
+        let stack = self.stack(frames);
+        let sum = Sum { period, count: 1 };
+        self.builder.untimed(self.event, task, stack, sum);
+        if self.memory() > self.most_memory {
+            return Err(ImportError::TooMany { format: FORMAT });
+        }
+        Ok(())
+    }
+
+    /// The stack of functions that come outermost first.
+    fn stack(&mut self, frames: &str) -> StackId {
+        let pairs = frames.bytes().zip(self.last.bytes());
+        let common = pairs.take_while(|(new, old)| new == old).count();
+        // Behind a name that both have stands a semicolon in both.
+        let kept = self.ends.partition_point(|&(end, _)| end < common);
+        self.ends.truncate(kept);
+        let (mut start, mut stack) = match self.ends.last() {
+            Some(&(end, stack)) => (end + 1, stack),
+            None => (0, StackId::EMPTY),
+        };
+        self.last.truncate(start);
+        let rest = frames.get(start..).unwrap_or_default();
+        self.last.push_str(rest);
+        for frame in rest.split(';') {
+            start += frame.len();
+            if !frame.is_empty() {
+                let location = self.location(frame);
+                stack = self.builder.profile.stacks.push(stack, location);
+            }
+            self.ends.push((start, stack));
+            start += 1;
+        }
+        stack
+    }
+
+    fn location(&mut self, frame: &str) -> LocationId {
+        let builder = &mut self.builder;
+        let marked = MARKS
+            .iter()
+            .find_map(|(mark, dso)| Some((frame.strip_suffix(mark)?, *dso)));
+        let (name, dso) = marked.unwrap_or((frame, ""));
+        let dso = builder.name(dso);
+        let place = DsoAddress {
+            dso: builder.dso(dso),
+            address: 0,
+        };
+        let call = Call {
+            name: builder.name(&unfold(name)),
+            ..Call::default()
+        };
+        let before = builder.profile.locations.len();
+        let location = builder.location(place, &[call]);
+        self.names += frame.len() * (builder.profile.locations.len() - before);
+        location
+    }
+
+    /// What was taken for threads so far were functions, as a later line tells.
+    fn threads_are_functions(&mut self) {
+        self.last.clear();
+        self.ends.clear();
+        let builder = &mut self.builder;
+        let comms: Vec<NameId> = builder.profile.tasks.iter().map(|it| it.comm).collect();
+        let roots = comms.into_iter().map(|comm| {
+            let place = DsoAddress {
+                dso: builder.dso(None),
+                address: 0,
+            };
+            let name = Some(comm).filter(|&comm| !builder.profile.name(comm).is_empty());
+            let call = Call {
+                name,
+                ..Call::default()
+            };
+            let root = name.map(|_| builder.location(place, &[call]));
+            root.map_or(StackId::EMPTY, |root| builder.stack([root].into_iter()))
+        });
+        let roots: Vec<StackId> = roots.collect();
+        builder.forget_tasks();
+        let task = builder.task(0, 0, None);
+        let Profile {
+            samples, stacks, ..
+        } = &mut builder.profile;
+        let mut path = Vec::new();
+        samples.filter_map(|sample| {
+            let root = roots.get(sample.task.0 as usize).copied();
+            path.clear();
+            path.extend(stacks.locations(sample.stack));
+            let outermost_first = path.iter().rev();
+            let root = root.unwrap_or(StackId::EMPTY);
+            let stack = outermost_first.fold(root, |caller, &id| stacks.push(caller, id));
+            Some(Sample {
+                task,
+                stack,
+                ..*sample
+            })
+        });
+    }
+
+    /// What the tables take about, in bytes, grown as they are.
+    fn memory(&self) -> usize {
+        let profile = &self.builder.profile;
+        self.names
+            + profile.locations.len() * 300
+            + profile.tasks.len() * 100
+            + profile.stacks.len() * 50
+            + profile.samples.len() * 24
+    }
 }
 
 /// A name as it was before it was escaped; see `escape::folded` of the reports.
@@ -231,11 +358,11 @@ fn unfold(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{read, unfold};
+    use super::{ImportError, Stacks, read, unfold};
 
     /// By stack: name of the thread, its ids, functions with their dsos.
     fn stacks(text: &str) -> Vec<(String, i32, i32, String)> {
-        let profile = read(text).expect("folded");
+        let profile = read(text.as_bytes()).expect("folded");
         let rows = profile.samples.iter().map(|sample| {
             let task = profile.task(sample.task);
             let places = profile.stacks.locations(sample.stack);
@@ -282,7 +409,7 @@ mod tests {
 
     #[test]
     fn stacks_get_their_threads_marks_and_weights() {
-        let profile = read("app;main;work_[k] 3\napp;main 2\nsh 1\n").expect("folded");
+        let profile = read(&b"app;main;work_[k] 3\napp;main 2\nsh 1\n"[..]).expect("folded");
         assert_eq!(profile.events[0].period, 6);
         assert_eq!(profile.tasks.len(), 2);
         let depths = profile
@@ -291,5 +418,51 @@ mod tests {
             .map(|it| profile.stacks.locations(it.stack).count());
         assert_eq!(depths.collect::<Vec<_>>(), [2, 1, 0]);
         assert_eq!(unfold("a\\u{3b}b\\\\c\\ed\\x1b"), "a;b\\cd\u{1b}");
+    }
+
+    #[test]
+    fn a_function_among_the_threads_makes_functions_of_all() {
+        let late = "Main.main;Main.work 2\n;odd 3\nMain.main 1\n[main tid=12];Main.main_[0] 4\n";
+        let first = "[main tid=12];Main.main_[0] 4\nMain.main;Main.work 2\n;odd 3\nMain.main 1\n";
+        let mut expected = stacks(first);
+        expected.rotate_left(1);
+        assert_eq!(stacks(late), expected);
+        let tasks = read(late.as_bytes()).expect("folded").tasks;
+        assert_eq!(tasks.len(), 2, "no threads are left of functions");
+    }
+
+    #[test]
+    fn stacks_that_begin_alike_are_what_they_are_alone() {
+        let lines = [
+            "app;main;work;a 1",
+            "app;main;work;ab 1",
+            "app;main;work 1",
+            "app;main;work;a 1",
+            "sh;main;worker;a 1",
+            "app;main;;work;\u{e4} 1",
+            "app;main;;work;\u{e5} 1",
+            "app 1",
+            "app;m 1",
+        ];
+        let together = stacks(&(lines.join("\n") + "\n"));
+        let alone: Vec<_> = lines.iter().flat_map(|line| stacks(line)).collect();
+        assert_eq!(together, alone);
+    }
+
+    #[test]
+    fn so_many_names_are_refused_that_memory_stays_bounded() {
+        let mut stacks = Stacks::new();
+        stacks.most_memory = 1 << 20;
+        let long = "x".repeat(1 << 10);
+        let refused = (0..2000).find_map(|number| {
+            let stack = format!("app;{long}{number}");
+            stacks.add(&stack, 1).err()
+        });
+        assert!(matches!(refused, Some(ImportError::TooMany { .. })));
+        assert!(
+            (500 << 10..1 << 20).contains(&stacks.names),
+            "{}",
+            stacks.names
+        );
     }
 }

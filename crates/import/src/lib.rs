@@ -12,24 +12,33 @@
 //! # Ok::<(), prof_import::ImportError>(())
 //! ```
 //!
-//! Limits: at most [`MOST_BYTES`] unpacked, and [`MOST_SAMPLES`] samples; what is
-//! over is refused, so that memory stays below 512 MB whatever the input.
+//! Limits: at most [`MOST_BYTES`] unpacked, of folded stacks [`MOST_FOLDED_BYTES`],
+//! which are read line by line, and [`MOST_SAMPLES`] samples; what is over is
+//! refused, so that memory stays below 512 MB whatever the input.
 #![forbid(unsafe_code)]
 
 mod builder;
 mod firefox;
 mod folded;
+mod packed;
 mod perf_script;
 mod pprof;
 mod protobuf;
 
 use flate2::read::MultiGzDecoder;
+use packed::Limited;
 use prof_profile::Profile;
-use std::io::{self, Read};
+use std::io::{self, BufReader, Read};
 use thiserror::Error;
 
-/// The largest file that is read, unpacked, in bytes.
+/// The largest file that is read, packed or unpacked, in bytes.
 pub const MOST_BYTES: u64 = 128 << 20;
+
+/// The most text of folded stacks that is read, unpacked, in bytes.
+pub const MOST_FOLDED_BYTES: u64 = 512 << 20;
+
+/// So much of a file tells what it is, in bytes; no line may be longer.
+pub(crate) const HEAD_BYTES: usize = 16 << 20;
 
 /// The most samples of an imported profile; stacks with a larger count become
 /// one sample each.
@@ -52,10 +61,13 @@ pub enum ImportError {
     Unknown,
     /// It is larger than what is read.
     #[error(
-        "the profile has more than {} MB, unpacked; so much is not read",
-        MOST_BYTES >> 20
+        "the profile has more than {} MB; so much is not read",
+        most >> 20
     )]
-    TooLarge,
+    TooLarge {
+        /// How many bytes are read.
+        most: u64,
+    },
     /// It has more samples or names than the limits allow.
     #[error("the {format} has too many entries for what is read of one")]
     TooMany {
@@ -80,7 +92,16 @@ pub enum ImportError {
     },
     /// It cannot be read or unpacked.
     #[error(transparent)]
-    Io(#[from] io::Error),
+    Io(io::Error),
+}
+
+impl From<io::Error> for ImportError {
+    fn from(error: io::Error) -> Self {
+        match packed::exceeded(&error) {
+            Some(most) => Self::TooLarge { most },
+            None => Self::Io(error),
+        }
+    }
 }
 
 /// Whether a file that begins with these bytes may be another tool's profile,
@@ -133,7 +154,18 @@ fn is_text(head: &[u8]) -> bool {
 /// # Errors
 /// If it is none of those, makes no sense, is too large or cannot be read.
 pub fn read(input: impl Read, name: &str) -> Result<Profile, ImportError> {
-    let bytes = unpacked(input)?;
+    let mut input = packed::unpacked(input)?;
+    let mut bytes = Vec::new();
+    input
+        .by_ref()
+        .take(HEAD_BYTES as u64)
+        .read_to_end(&mut bytes)?;
+    let read = bytes.len() as u64;
+    if bytes.len() == HEAD_BYTES && is_folded(&bytes) {
+        let rest = Limited::new(input, MOST_FOLDED_BYTES, read);
+        return folded::read(BufReader::new(bytes.chain(rest)));
+    }
+    Limited::new(input, MOST_BYTES, read).read_to_end(&mut bytes)?;
     if pprof::is_one(&bytes) {
         return pprof::read(&bytes, name);
     }
@@ -148,34 +180,26 @@ pub fn read(input: impl Read, name: &str) -> Result<Profile, ImportError> {
         return perf_script::read(&text);
     }
     if folded::is_one(&text) {
-        return folded::read(&text);
+        return folded::read(text.as_bytes());
     }
     Err(ImportError::Unknown)
 }
 
-fn unpacked(input: impl Read) -> Result<Vec<u8>, ImportError> {
-    let mut bytes = limited(input)?;
-    // Twice: some servers pack what is packed.
-    for _ in 0..2 {
-        if bytes.starts_with(GZIP) {
-            bytes = limited(MultiGzDecoder::new(&bytes[..]))?;
-        }
-    }
-    Ok(bytes)
-}
-
-fn limited(input: impl Read) -> Result<Vec<u8>, ImportError> {
-    let mut bytes = Vec::new();
-    input.take(MOST_BYTES + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > MOST_BYTES {
-        return Err(ImportError::TooLarge);
-    }
-    Ok(bytes)
+/// Whether a file that begins so is folded stacks and nothing else.
+fn is_folded(head: &[u8]) -> bool {
+    // The last line may be cut.
+    let lines = head.iter().rposition(|&byte| byte == b'\n').unwrap_or(0);
+    let text = String::from_utf8_lossy(head.get(..lines).unwrap_or_default());
+    !pprof::is_one(head)
+        && is_text(head.get(..4096).unwrap_or(head))
+        && folded::is_one(&text)
+        && !firefox::is_one(&text)
+        && !perf_script::is_one(&text)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{ImportError, MOST_BYTES, read};
+    use super::{HEAD_BYTES, ImportError, MOST_BYTES, MOST_FOLDED_BYTES, read};
     use flate2::Compression;
     use flate2::write::GzEncoder;
     use std::io::{self, Read};
@@ -186,7 +210,10 @@ mod tests {
         io::copy(&mut io::repeat(b'a').take(MOST_BYTES + 9), &mut packed).expect("memory");
         let packed = packed.finish().expect("memory");
         let refused = read(&packed[..], "bomb");
-        assert!(matches!(refused, Err(ImportError::TooLarge)), "{refused:?}");
+        assert!(
+            matches!(refused, Err(ImportError::TooLarge { .. })),
+            "{refused:?}"
+        );
     }
 
     #[test]
@@ -200,5 +227,52 @@ mod tests {
         ] {
             assert!(read(nothing, "x").is_err(), "{nothing:?}");
         }
+    }
+
+    /// Packed text of so many bytes or some more; how many lines have a stack.
+    fn folded(bytes: u64) -> (Vec<u8>, u64) {
+        let comment = format!("#{}\n", "-".repeat(4000)).repeat(1 << 8);
+        let part = format!("{}{comment}", "app;main;work 3\n".repeat(16));
+        let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
+        io::copy(&mut part.as_bytes(), &mut packed).expect("memory");
+        let parts = bytes.div_ceil(part.len() as u64);
+        let packed = packed.finish().expect("memory");
+        (
+            packed.repeat(usize::try_from(parts).expect("few")),
+            16 * parts,
+        )
+    }
+
+    #[test]
+    fn folded_stacks_of_more_than_other_files_are_read() {
+        let (packed, lines) = folded(MOST_BYTES + 9);
+        let profile = read(&packed[..], "large").expect("read");
+        assert_eq!(profile.samples.len() as u64, lines);
+        assert_eq!(profile.events[0].period, 3 * lines);
+        assert_eq!(profile.stacks.len(), 3);
+    }
+
+    #[test]
+    fn folded_stacks_are_refused_by_their_own_limit() {
+        let (packed, _) = folded(MOST_FOLDED_BYTES + 9);
+        let refused = read(&packed[..], "bomb");
+        let Err(ImportError::TooLarge { most }) = refused else {
+            panic!("{refused:?}");
+        };
+        assert_eq!(most, MOST_FOLDED_BYTES);
+    }
+
+    #[test]
+    fn a_line_without_an_end_is_refused() {
+        let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
+        io::copy(&mut &b"app;main 3\n"[..], &mut packed).expect("memory");
+        let endless = io::repeat(b'a').take(2 * HEAD_BYTES as u64);
+        io::copy(&mut endless.chain(&b" 1\n"[..]), &mut packed).expect("memory");
+        let packed = packed.finish().expect("memory");
+        let refused = read(&packed[..], "line");
+        assert!(
+            matches!(refused, Err(ImportError::TooMany { .. })),
+            "{refused:?}"
+        );
     }
 }
