@@ -1,6 +1,7 @@
 //! How a share scatters when one and the same run is sampled again.
 
 use crate::{Figure, Interval};
+use std::collections::BTreeMap;
 
 /// The samples of one event of a recording, each thread's in the order in which
 /// they were taken, one thread after the other.
@@ -9,7 +10,7 @@ pub struct SamplingOrder {
     /// By sample, as given: its position in the order.
     position: Vec<u32>,
     /// By position; two of weight 0 stand before and after.
-    weights: Vec<f64>,
+    weights: Weights,
     total: f64,
     squares: f64,
     /// Sums of products of weights one and two positions apart.
@@ -34,28 +35,38 @@ impl SamplingOrder {
     /// Orders samples, given by thread and weight in the order of time. Thread
     /// numbers are arbitrary; time and memory are in proportion to the samples.
     pub fn new(samples: &[(u32, u64)]) -> Self {
-        let mut order: Vec<u32> = (0..samples.len()).map(|index| index as u32).collect();
-        let of = |&index: &u32| samples.get(index as usize).copied().unwrap_or_default();
-        if !samples.is_sorted_by_key(|(thread, _)| *thread) {
-            order.sort_by_key(|index| of(index).0);
+        let mut weights = Weights::default();
+        samples.iter().for_each(|&(_, weight)| weights.push(weight));
+        Self::of(
+            samples.iter().map(|&(thread, _)| thread).collect(),
+            &weights,
+        )
+    }
+
+    /// The same of samples by their threads and weights, of which there are as many.
+    pub fn of(mut threads: Vec<u32>, given: &Weights) -> Self {
+        let mut next: BTreeMap<u32, u32> = BTreeMap::new();
+        for thread in &threads {
+            *next.entry(*thread).or_default() += 1;
         }
-        let mut position = vec![0_u32; samples.len()];
-        let mut weights = vec![0.0; samples.len() + 2 * MARGIN];
-        for (at, index) in order.iter().enumerate() {
-            if let Some(slot) = position.get_mut(*index as usize) {
-                *slot = (at + MARGIN) as u32;
-            }
-            if let Some(slot) = weights.get_mut(at + MARGIN) {
-                *slot = of(index).1 as f64;
-            }
+        let mut before = MARGIN as u32;
+        for count in next.values_mut() {
+            (*count, before) = (before, before + *count);
         }
+        let mut weights = given.zeros(threads.len() + 2 * MARGIN);
+        for (sample, thread) in threads.iter_mut().enumerate() {
+            let Some(next) = next.get_mut(thread) else {
+                continue;
+            };
+            weights.put(*next as usize, given.get(sample));
+            *thread = *next;
+            *next += 1;
+        }
+        // Each thread has become a position.
+        let position = threads;
         let product = |by: usize| -> f64 {
-            let ahead = weights.iter().skip(by);
-            weights
-                .iter()
-                .zip(ahead)
-                .map(|(one, next)| one * next)
-                .sum()
+            let pairs = (by..weights.len()).map(|at| (weights.at(at - by), weights.at(at)));
+            pairs.map(|(one, next)| one * next).sum()
         };
         Self {
             total: weights.iter().sum(),
@@ -93,7 +104,84 @@ impl SamplingOrder {
     }
 
     fn weight(&self, position: usize) -> f64 {
-        self.weights.get(position).copied().unwrap_or(0.0)
+        self.weights.at(position)
+    }
+}
+
+/// Weights of samples, four bytes each as long as all fit in.
+#[derive(Debug, Clone)]
+pub enum Weights {
+    /// All are smaller than 2^32.
+    Small(Vec<u32>),
+    /// At least one is larger.
+    Large(Vec<u64>),
+}
+
+impl Default for Weights {
+    fn default() -> Self {
+        Self::Small(Vec::new())
+    }
+}
+
+impl Weights {
+    /// Adds the weight of one more sample.
+    pub fn push(&mut self, weight: u64) {
+        match (&mut *self, u32::try_from(weight)) {
+            (Self::Small(all), Ok(weight)) => all.push(weight),
+            (Self::Large(all), _) => all.push(weight),
+            (Self::Small(all), Err(_)) => {
+                let mut large: Vec<u64> = all.iter().copied().map(u64::from).collect();
+                large.push(weight);
+                *self = Self::Large(large);
+            }
+        }
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = f64> + '_ {
+        (0..self.len()).map(|index| self.at(index))
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            Self::Small(all) => all.len(),
+            Self::Large(all) => all.len(),
+        }
+    }
+
+    /// As many weights of 0, with room for any of these.
+    fn zeros(&self, count: usize) -> Self {
+        match self {
+            Self::Small(_) => Self::Small(vec![0; count]),
+            Self::Large(_) => Self::Large(vec![0; count]),
+        }
+    }
+
+    fn get(&self, index: usize) -> u64 {
+        match self {
+            Self::Small(all) => all.get(index).copied().unwrap_or(0).into(),
+            Self::Large(all) => all.get(index).copied().unwrap_or(0),
+        }
+    }
+
+    fn at(&self, index: usize) -> f64 {
+        self.get(index) as f64
+    }
+
+    /// Replaces a weight by one of those that there is room for.
+    fn put(&mut self, index: usize, weight: u64) {
+        match self {
+            Self::Small(all) => {
+                if let (Some(slot), Ok(weight)) = (all.get_mut(index), u32::try_from(weight)) {
+                    *slot = weight;
+                }
+            }
+            Self::Large(all) => {
+                if let Some(slot) = all.get_mut(index) {
+                    *slot = weight;
+                }
+            }
+        }
     }
 }
 
@@ -258,7 +346,7 @@ impl Loss {
 
 #[cfg(test)]
 mod tests {
-    use super::{Loss, Moments, SamplingOrder};
+    use super::{Loss, Moments, SamplingOrder, Weights};
 
     fn share(samples: &[(u32, u64)], is_in: impl Fn(usize) -> bool) -> super::Share {
         let order = SamplingOrder::new(samples);
@@ -307,5 +395,20 @@ mod tests {
         let samples: Vec<(u32, u64)> = (0..1000).map(|index| (index % 2, 10)).collect();
         let apart = share(&samples, |index| index % 2 == 0);
         assert!(apart.effective > 10_000.0, "{apart:?}");
+    }
+
+    #[test]
+    fn weights_of_more_than_four_bytes_are_what_they_were() {
+        let weights = [5, u64::from(u32::MAX), 1 << 40, 7];
+        let mut kept = Weights::default();
+        weights.iter().for_each(|&weight| kept.push(weight));
+        assert!(kept.iter().eq(weights.iter().map(|&weight| weight as f64)));
+        let order = SamplingOrder::of(vec![9, 2, 9, 2], &kept);
+        assert_eq!(order.samples(), [1, 3, 0, 2]);
+        assert_eq!(
+            order.total(),
+            weights.iter().map(|&weight| weight as f64).sum()
+        );
+        assert_eq!(order.weight(super::MARGIN + 3), (1_u64 << 40) as f64);
     }
 }

@@ -5,7 +5,7 @@ use super::first_places::frames;
 use super::tally::{Cell, Split, Tally};
 use super::{GroupId, NodeId, RowKey, Rows, RowsOptions, Scene};
 use prof_profile::Wait;
-use prof_statistics::{Chosen, Loss, Moments, SamplingOrder, Share};
+use prof_statistics::{Chosen, Loss, Moments, SamplingOrder, Share, Weights};
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 
@@ -207,24 +207,33 @@ fn paths_through(scene: &Scene<'_>, cell: &Cell) -> Vec<u32> {
 
 impl Trace {
     fn new(scene: &Scene<'_>, split: &Split, relative: bool) -> (Self, Vec<Cell>) {
-        let mut samples = Vec::new();
-        let (mut cells, mut chosen) = (Vec::new(), Vec::new());
+        // There are millions: doubling would hold them up to three times.
+        let most = scene.profile().samples.len();
+        let mut threads = Vec::with_capacity(most);
+        let mut cells = Vec::with_capacity(most);
+        let (mut weights, mut chosen) = (Weights::default(), Vec::new());
+        let mut are_chosen = false;
         let of = (scene.profile(), scene.selection());
         let tally = Tally::observed(of, scene.cut(), split, |sample, cell| {
             if cell.is_some() || !relative {
-                samples.push((sample.task.0, sample.period));
                 let wait = sample.wait.and_then(|id| scene.profile().samples.wait(id));
                 let times = wait.map_or(u64::from(Wait::ITSELF), Wait::times);
-                chosen.push((sample.period as f64, times as f64 / f64::from(Wait::ITSELF)));
+                if times != u64::from(Wait::ITSELF) && !are_chosen {
+                    chosen.extend(weights.iter().map(|weight| (weight, 1.0)));
+                    are_chosen = true;
+                }
+                if are_chosen {
+                    let times = times as f64 / f64::from(Wait::ITSELF);
+                    chosen.push((sample.period as f64, times));
+                }
+                threads.push(sample.task.0);
+                weights.push(sample.period);
                 cells.push(cell.unwrap_or(u32::MAX));
             }
         });
-        if chosen.iter().all(|&(_, times)| times == 1.0) {
-            chosen.clear();
-        }
         let trace = Self {
             chosen,
-            order: SamplingOrder::new(&samples),
+            order: SamplingOrder::of(threads, &weights),
             cells,
             loss: Loss {
                 samples: scene.event().map_or(0, |event| event.lost),

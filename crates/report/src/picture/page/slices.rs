@@ -20,13 +20,10 @@ pub(super) struct Slices {
 
 impl Slices {
     /// Of the times of samples; `None` if there are none.
-    pub(super) fn of(
-        times: impl Iterator<Item = u64> + Clone,
-        lanes: Option<&Lanes>,
-    ) -> Option<Self> {
-        let start = times.clone().min()?;
-        let last = times.max()?;
-        let (start, last) = lanes.map_or((start, last), |lanes| lanes.time);
+    pub(super) fn of(times: impl Iterator<Item = u64>, lanes: Option<&Lanes>) -> Option<Self> {
+        let both = times.map(|time| (time, time));
+        let both = both.reduce(|(start, last), (time, _)| (start.min(time), last.max(time)))?;
+        let (start, last) = lanes.map_or(both, |lanes| lanes.time);
         (last > start).then(|| Self::new(start, last, MOST_SLICES))
     }
 

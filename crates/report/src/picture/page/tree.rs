@@ -9,7 +9,7 @@ use crate::picture::folded::{dso_of, root_of};
 use crate::picture::{Kind, PictureOptions, Roots, Scheme};
 use crate::waiting::Lanes;
 use crate::{harmless_json, trust};
-use prof_profile::TaskId;
+use prof_profile::{Sample, TaskId};
 use prof_statistics::Share;
 use rustc_hash::FxHashMap;
 use serde::Serialize;
@@ -27,19 +27,13 @@ pub(super) fn packed(
     title: &str,
 ) -> io::Result<Vec<u8>> {
     let mut grove = Grove::new(scene, options);
-    let samples = grove.samples();
-    let (sure, (lanes, order, (rows, slices))) = rayon::join(
-        || grove.sure(),
-        || {
-            let lanes = Lanes::of_scene(scene);
-            // Only where the samples of the page are waits, too, can they be looked at.
-            let lanes = Some(lanes).filter(|lanes| !lanes.list.is_empty() && has_waits(scene));
-            let slices = Slices::of(samples.iter().map(|sample| sample.time), lanes.as_ref());
-            let order = grove.order();
-            let rows = rows(&samples, &order.number, slices);
-            (lanes, order, rows)
-        },
-    );
+    let lanes = Lanes::of_scene(scene);
+    // Only where the samples of the page are waits, too, can they be looked at.
+    let lanes = Some(lanes).filter(|lanes| !lanes.list.is_empty() && has_waits(scene));
+    let mut rows = SampleRows::new(Slices::of(grove.times(), lanes.as_ref()), MOST_ROWS);
+    grove.add_samples(&mut rows);
+    let (sure, order) = rayon::join(|| grove.sure(), || grove.order());
+    let (rows, slices) = rows.finish(&order.number);
     let mut columns = Columns::default();
     grove.frames.write(&order.frames, &mut columns)?;
     write_intervals(&sure, &order.frames, &mut columns);
@@ -213,15 +207,6 @@ impl FrameTable {
     }
 }
 
-/// A sample in the tree.
-#[derive(Debug, Clone, Copy)]
-struct Taken {
-    node: u32,
-    thread: u32,
-    time: u64,
-    period: u64,
-}
-
 /// A node of the tree before it is in order.
 #[derive(Debug, Clone, Copy)]
 struct Node {
@@ -278,31 +263,33 @@ impl<'a> Grove<'a> {
         }
     }
 
-    /// All samples that are shown.
-    fn samples(&mut self) -> Vec<Taken> {
+    /// All samples that are shown, with their paths.
+    fn shown(&self) -> impl Iterator<Item = (Sample, NodeId)> + 'a {
         let scene = self.scene;
         let shown = scene.shown_cells();
         let selection = scene.selection();
-        // Doubling would hold them up to three times.
-        let mut samples = Vec::with_capacity(scene.profile().samples.len());
-        for sample in scene.profile().samples.iter() {
+        scene.profile().samples.iter().filter_map(move |sample| {
             let is_shown = sample.event == selection.event
                 && selection.scope.holds_time(sample.time)
                 && shown.contains(sample.task, sample.cpu, sample.stack);
             let path = scene.path_of(scene.left_of(sample.stack));
-            let Some(path) = path.filter(|_| is_shown) else {
-                continue;
-            };
+            Some((sample, path.filter(|_| is_shown)?))
+        })
+    }
+
+    /// When they were taken.
+    fn times(&self) -> impl Iterator<Item = u64> + 'a {
+        self.shown().map(|(sample, _)| sample.time)
+    }
+
+    /// Places them in the tree.
+    fn add_samples(&mut self, rows: &mut SampleRows) {
+        for (sample, path) in self.shown() {
             let (thread, root) = self.task(sample.task, sample.cpu);
             let root = self.dso_root(path).unwrap_or(root);
-            samples.push(Taken {
-                node: self.place(root, path.0),
-                thread,
-                time: sample.time,
-                period: sample.period,
-            });
+            let node = self.place(root, path.0);
+            rows.add((node, thread), &sample);
         }
-        samples
     }
 
     /// The number of a task, and the node that its stacks begin at.
@@ -490,49 +477,83 @@ fn inverse(order: &[u32]) -> Vec<u32> {
 }
 
 /// Samples of one node, thread and time slice.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct CellSamples {
     node: u32,
     thread: u32,
-    slice: u64,
-    count: u64,
+    slice: u32,
+    count: u32,
     period: u64,
 }
 
 /// The rows of samples, and the time slices, which get longer until there are
 /// few enough rows.
-fn rows(
-    samples: &[Taken],
-    number: &[u32],
-    mut slices: Option<Slices>,
-) -> (Vec<CellSamples>, Option<Slices>) {
-    let mut rows: Vec<CellSamples> = samples
-        .iter()
-        .map(|sample| CellSamples {
-            node: number.get(sample.node as usize).copied().unwrap_or(0),
-            thread: sample.thread,
-            slice: slices.map_or(0, |slices| slices.at(sample.time)),
+struct SampleRows {
+    rows: Vec<CellSamples>,
+    /// How many there may be in the end.
+    most: usize,
+    /// When there are so many, equal ones are put together.
+    room: usize,
+    slices: Option<Slices>,
+}
+
+impl SampleRows {
+    fn new(slices: Option<Slices>, most: usize) -> Self {
+        Self {
+            rows: Vec::new(),
+            most,
+            room: 2 * most,
+            slices,
+        }
+    }
+
+    /// Adds a sample of a node and a thread.
+    fn add(&mut self, (node, thread): (u32, u32), sample: &Sample) {
+        if self.rows.len() >= self.room {
+            self.shorten();
+            self.room = 2 * self.rows.len().max(self.most);
+        }
+        let slice = self.slices.map_or(0, |slices| slices.at(sample.time));
+        self.rows.push(CellSamples {
+            node,
+            thread,
+            slice: u32::try_from(slice).unwrap_or(u32::MAX),
             count: 1,
             period: sample.period,
-        })
-        .collect();
-    rows.sort_unstable_by_key(|row| (row.node, row.thread, row.slice));
-    loop {
-        rows.dedup_by(|row, kept| {
-            let is_same = (row.node, row.thread, row.slice) == (kept.node, kept.thread, kept.slice);
-            if is_same {
-                kept.count += row.count;
-                kept.period = kept.period.saturating_add(row.period);
-            }
-            is_same
         });
-        match slices.filter(|slices| rows.len() > MOST_ROWS && slices.slices > 1) {
-            Some(fine) => slices = Some(fine.halved()),
-            None => return (rows, slices),
+    }
+
+    /// Puts equal rows together, and makes slices longer where that is not enough.
+    fn shorten(&mut self) {
+        let place = |row: &CellSamples| (row.node, row.thread, row.slice);
+        self.rows.sort_unstable_by_key(place);
+        loop {
+            self.rows.dedup_by(|row, kept| {
+                let is_same = place(row) == place(kept);
+                if is_same {
+                    kept.count += row.count;
+                    kept.period = kept.period.saturating_add(row.period);
+                }
+                is_same
+            });
+            let fine = self.slices.filter(|slices| slices.slices > 1);
+            let Some(fine) = fine.filter(|_| self.rows.len() > self.most) else {
+                return;
+            };
+            self.slices = Some(fine.halved());
+            for row in &mut self.rows {
+                row.slice /= 2;
+            }
         }
-        for row in &mut rows {
-            row.slice /= 2;
+    }
+
+    /// The rows by the numbers of nodes.
+    fn finish(mut self, number: &[u32]) -> (Vec<CellSamples>, Option<Slices>) {
+        for row in &mut self.rows {
+            row.node = number.get(row.node as usize).copied().unwrap_or(0);
         }
+        self.shorten();
+        (self.rows, self.slices)
     }
 }
 
@@ -544,7 +565,40 @@ fn write_rows(rows: &[CellSamples], columns: &mut Columns) {
         steps.map(|(row, before)| u64::from(row.node - before)),
     );
     columns.numbers("sample_thread", rows.iter().map(|row| row.thread.into()));
-    columns.numbers("sample_slice", rows.iter().map(|row| row.slice));
-    columns.numbers("sample_count", rows.iter().map(|row| row.count));
+    columns.numbers("sample_slice", rows.iter().map(|row| row.slice.into()));
+    columns.numbers("sample_count", rows.iter().map(|row| row.count.into()));
     columns.numbers("sample_period", rows.iter().map(|row| row.period));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{SampleRows, Slices};
+    use prof_profile::{EventId, Sample, StackId, TaskId};
+
+    #[test]
+    fn rows_put_together_on_the_way_are_those_put_together_at_the_end() {
+        let made = |room: usize| {
+            let slices = Slices::new(0, 9_999, 1000);
+            let mut rows = SampleRows::new(Some(slices), 40);
+            rows.room = room;
+            for at in 0..10_000_u64 {
+                let sample = Sample {
+                    time: at * 7919 % 10_000,
+                    period: at,
+                    task: TaskId(0),
+                    stack: StackId::EMPTY,
+                    cpu: None,
+                    event: EventId(0),
+                    wait: None,
+                };
+                rows.add((at as u32 % 3, at as u32 % 2), &sample);
+            }
+            let (rows, slices) = rows.finish(&[2, 0, 1]);
+            (rows, slices.map(|slices| (slices.slice, slices.slices)))
+        };
+        let (early, late) = (made(80), made(usize::MAX));
+        assert_eq!(early, late);
+        assert!(early.0.len() <= 40);
+        assert_eq!(early.0.iter().map(|row| row.count).sum::<u32>(), 10_000);
+    }
 }
