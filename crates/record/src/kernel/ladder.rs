@@ -5,7 +5,7 @@ use super::features::{OPTIONAL, Optional, without_optional};
 use crate::events::{self, Precision};
 use crate::planned::Planned;
 use crate::waits;
-use prof_abi::{AttrFlags, EventAttr};
+use prof_abi::{AttrFlags, EventAttr, SampleType};
 use prof_sys::OpenError;
 
 /// An event that was opened with as much as this kernel has of what was planned.
@@ -19,7 +19,8 @@ pub(crate) struct Opened<T> {
 }
 
 /// Opens the event as it was planned or, where that is refused, as near to it
-/// as possible: in user space only, if the kernel is hidden and that may be;
+/// as possible: in user space only, if the kernel is hidden and that may be, and
+/// without the kernel's part of call chains;
 /// less precise; without what this kernel does not know. Of the latter only
 /// what really is refused is left out.
 ///
@@ -68,10 +69,15 @@ pub(crate) fn open_best<T>(
                 _ => {}
             }
         }
-        if matches!(errno, libc::EACCES | libc::EPERM) && planned.may_drop_kernel {
-            notices.push(narrow(&mut planned));
-            first_error = None;
-            continue;
+        if matches!(errno, libc::EACCES | libc::EPERM) {
+            if planned.may_drop_kernel {
+                notices.push(narrow(&mut planned));
+                first_error = None;
+                continue;
+            }
+            if drop_kernel_chain(&mut planned.attr) {
+                continue;
+            }
         }
         let may_be_precision = matches!(errno, libc::EOPNOTSUPP | libc::EINVAL | libc::ENOENT);
         if !may_be_precision || precise == 0 {
@@ -106,6 +112,19 @@ fn narrow(planned: &mut Planned) -> String {
         "{name}: user space only, since the kernel is not for this user to see \
          (kernel.perf_event_paranoid); prof doctor says what would change that"
     )
+}
+
+/// Leaves the kernel out of the call chains of an event of user space; false where
+/// they have none of it. Linux 7.2 refuses such chains to users for whom the kernel
+/// is hidden; they were empty before.
+fn drop_kernel_chain(attr: &mut EventAttr) -> bool {
+    let may_have_it = attr.sample_type.has(SampleType::CALLCHAIN)
+        && attr.flags.has(AttrFlags::EXCLUDE_KERNEL)
+        && !attr.flags.has(AttrFlags::EXCLUDE_CALLCHAIN_KERNEL);
+    if may_have_it {
+        attr.flags = attr.flags.with(AttrFlags::EXCLUDE_CALLCHAIN_KERNEL);
+    }
+    may_have_it
 }
 
 /// Opens `attr` without what this kernel does not know; `None` if it holds nothing

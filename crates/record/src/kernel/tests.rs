@@ -30,6 +30,8 @@ struct Fake {
     has_pmu: bool,
     /// Whether this user may not watch the kernel.
     hides_kernel: bool,
+    /// Whether such a user may not ask for its part of call chains (7.2).
+    hides_chains: bool,
 }
 
 const fn first(bits: u32) -> u64 {
@@ -51,6 +53,7 @@ const fn kernel(name: &'static str, size: u32, bits: [u32; 4]) -> Fake {
         precise: 3,
         has_pmu: true,
         hides_kernel: false,
+        hides_chains: false,
     }
 }
 
@@ -108,6 +111,12 @@ impl Fake {
             return refused(libc::EINVAL);
         }
         if self.hides_kernel && !attr.flags.has(AttrFlags::EXCLUDE_KERNEL) {
+            return refused(libc::EACCES);
+        }
+        if self.hides_chains
+            && attr.sample_type.has(SampleType::CALLCHAIN)
+            && !attr.flags.has(AttrFlags::EXCLUDE_CALLCHAIN_KERNEL)
+        {
             return refused(libc::EACCES);
         }
         if attr.kind == event_kind::HARDWARE && !self.has_pmu {
@@ -352,6 +361,34 @@ fn a_user_from_whom_old_kernels_hide_records_user_space() {
             assert!(flags.has(AttrFlags::EXCLUDE_KERNEL), "{}", kernel.name);
             assert_eq!(opened.notices.len(), 1, "{:?}", opened.notices);
         }
+    }
+}
+
+#[test]
+fn a_user_from_whom_new_kernels_hide_chains_has_those_of_user_space() {
+    let mut kernel = Fake::newest();
+    (kernel.hides_kernel, kernel.hides_chains) = (true, true);
+    let stacks = [
+        crate::options::Stacks::FramePointers,
+        crate::options::Stacks::Unwound(8192),
+    ];
+    for (events, stacks) in ["cpu-clock", "cpu-clock:u"].iter().zip(stacks) {
+        let planned = &planned(events, |options| options.stacks = stacks)[0];
+        let opened = opened(&kernel, planned).expect("user space may be seen");
+        let attr = opened.planned.attr;
+        assert!(attr.sample_type.has(SampleType::CALLCHAIN), "{events}");
+        assert!(attr.flags.has(AttrFlags::EXCLUDE_CALLCHAIN_KERNEL));
+        let is_told = usize::from(*events == "cpu-clock");
+        assert_eq!(opened.notices.len(), is_told, "{:?}", opened.notices);
+        // Older ones are asked as before.
+        kernel.hides_chains = false;
+        let attr = open_best(planned, |attr| kernel.open(attr));
+        let attr = attr.expect("user space may be seen").planned.attr;
+        assert_eq!(
+            attr.flags.has(AttrFlags::EXCLUDE_CALLCHAIN_KERNEL),
+            planned.attr.flags.has(AttrFlags::EXCLUDE_CALLCHAIN_KERNEL)
+        );
+        kernel.hides_chains = true;
     }
 }
 
