@@ -297,30 +297,35 @@ fn waits_of_python_are_in_the_functions_that_wait() {
     let data = scratch().join(format!("{test}.data"));
     for user in [&[], as_nobody] {
         for off_cpu in ["--off-cpu", "--off-cpu=only"] {
-            let record = ["record", "-q", "-g", off_cpu, "-o", "-", "--"];
-            let python = ["/usr/bin/python3", "-c", WAITERS];
-            let copy = [copy.to_str().expect("UTF-8")];
-            let command = [user, &copy, &record, &python].concat();
-            let recorded = Command::new(command[0]).args(&command[1..]).output();
-            let recorded = recorded.expect("it starts");
-            assert!(recorded.status.success(), "{recorded:?}");
-            fs::write(&data, &recorded.stdout).expect("written");
-            let file = data.to_str().expect("UTF-8");
-            let fields = ["-F", "event,ip,sym", "--clock", "off", "-i", file];
-            let script = prof(&[&["script"], &fields[..]].concat()).succeeded("script");
-            let script = script.text();
-            let waits: Vec<_> = script.split("\n\n").filter_map(waiting).collect();
-            let named = waits.iter().filter_map(|&(is, told)| Some((is, told?)));
-            let (right, wrong): (Vec<_>, Vec<_>) = named.partition(|(is, told)| is == told);
-            println!(
-                "{user:?} {off_cpu}: {} of {} waits",
-                right.len(),
-                waits.len()
-            );
-            assert_eq!(wrong, []);
+            let (mut named, mut all) = (0, 0);
+            // What else runs takes the CPU when functions are to be read: the
+            // best of three. None of them may have a wrong name.
+            for _ in 0..3 {
+                let record = ["record", "-q", "-g", off_cpu, "-o", "-", "--"];
+                let python = ["/usr/bin/python3", "-c", WAITERS];
+                let copy = [copy.to_str().expect("UTF-8")];
+                let command = [user, &copy, &record, &python].concat();
+                let recorded = Command::new(command[0]).args(&command[1..]).output();
+                let recorded = recorded.expect("it starts");
+                assert!(recorded.status.success(), "{recorded:?}");
+                fs::write(&data, &recorded.stdout).expect("written");
+                let file = data.to_str().expect("UTF-8");
+                let fields = ["-F", "event,ip,sym", "--clock", "off", "-i", file];
+                let script = prof(&[&["script"], &fields[..]].concat()).succeeded("script");
+                let script = script.text();
+                let waits: Vec<_> = script.split("\n\n").filter_map(waiting).collect();
+                let told = waits.iter().filter_map(|&(is, told)| Some((is, told?)));
+                let (right, wrong): (Vec<_>, Vec<_>) = told.partition(|(is, told)| is == told);
+                assert_eq!(wrong, []);
+                (named, all) = (right.len(), waits.len());
+                println!("{user:?} {off_cpu}: {named} of {all} waits");
+                if named > 50 && 3 * named > 2 * all {
+                    break;
+                }
+            }
             // On a quiet machine nearly all.
-            assert!(right.len() > 50, "{} of {}", right.len(), waits.len());
-            assert!(3 * right.len() > 2 * waits.len(), "{waits:?}");
+            assert!(named > 50, "{named} of {all}");
+            assert!(3 * named > 2 * all, "{named} of {all}");
         }
     }
     fs::remove_file(copy).expect("ours");

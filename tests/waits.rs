@@ -693,7 +693,7 @@ fn lines_have_the_time_that_is_waited_in_what_they_call() {
         assert!(listing.contains("with what is called there"), "{listing}");
         // All that waits is listed, not what the kernel does to wait.
         let all = ours(&[&["annotate", "--percent-limit", "1"][..], &of_clock].concat());
-        assert!(all.contains("<wait_fsync>:"), "{}", excerpt(&all));
+        assert!(all.contains("<wait_sleep>:"), "{}", excerpt(&all));
     }
     let listing = ours(&["annotate", "wait_sleep", "--clock", "cpu", "--stdio"]);
     assert!(!listing.contains("with what is called there"), "{listing}");
