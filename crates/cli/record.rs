@@ -533,6 +533,7 @@ fn runs_as_root(options: &Options) -> Option<String> {
 
 /// Tells what was recorded; the exit code.
 fn end(finished: Finished, kept: Kept, quiet: bool) -> Outcome {
+    let trapped = finished.trapped_line();
     if !quiet {
         say(&match kept {
             Kept::Files => finished.summary.line(),
@@ -541,6 +542,10 @@ fn end(finished: Finished, kept: Kept, quiet: bool) -> Outcome {
         let waits = finished.summary.waits.map(|waits| waits.line());
         let more = [waits, finished.summary.side_band_line(), finished.why_empty];
         more.iter().flatten().for_each(|line| say(line));
+    }
+    // Said with -q too: the program was harmed.
+    if let Some(line) = trapped {
+        say(line);
     }
     if let Some(error) = finished.unknown_end {
         say(&format!("how the command ended is not known: {error}"));

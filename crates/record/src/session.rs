@@ -45,6 +45,23 @@ pub struct Finished {
     pub failure: Option<OutputError>,
 }
 
+impl Finished {
+    /// One line for the user where the command was ended by SIGTRAP while an
+    /// address was watched: under a hypervisor the processor's trap may come
+    /// when the kernel has taken the breakpoint off the CPU already, and the
+    /// kernel then takes it for one that the program itself has set. Seen on
+    /// Linux 6.18 under KVM, with perf in as many runs.
+    #[must_use]
+    pub fn trapped_line(&self) -> Option<&'static str> {
+        let is_trapped = self.command == Some(Ended::Signaled(libc::SIGTRAP));
+        (is_trapped && self.summary.watches_addresses).then_some(
+            "the program was ended by SIGTRAP: in virtual machines a watched address (mem:) can \
+             do that to a program, with every profiler\n  try again, or count without samples: \
+             prof stat -e mem:ADDR ./app",
+        )
+    }
+}
+
 /// Makes a recording into [`Options::destination`]. `notices` gets lines that a
 /// user should see at once, such as which event is used instead of another.
 ///

@@ -8,7 +8,7 @@ use crate::planned::{Role, is_clock};
 use crate::rings::RingMemory;
 use crate::tally::Tally;
 use crate::waits::WaitAccount;
-use prof_abi::AttrFlags;
+use prof_abi::{AttrFlags, event_kind};
 use prof_profile::{several, were};
 use prof_sys::clock;
 use std::path::PathBuf;
@@ -54,6 +54,8 @@ pub struct Summary {
     pub own_cpu: Duration,
     /// Events as they were opened.
     pub events: Vec<String>,
+    /// Whether an event watches an address (`mem:`).
+    pub watches_addresses: bool,
     /// The memory of the rings.
     pub rings: RingMemory,
     /// Waits, if they were recorded.
@@ -98,6 +100,10 @@ impl Summary {
                 .iter()
                 .map(|event| event.planned.name.clone())
                 .collect(),
+            watches_addresses: set
+                .events
+                .iter()
+                .any(|event| event.planned.attr.kind == event_kind::BREAKPOINT),
             rings: set.memory(),
             waits: None,
             kept: KeptFiles::default(),
