@@ -17,6 +17,7 @@ use crate::program_file;
 use crate::recording::{Ran, Recording, Way, command_of};
 use crate::setup;
 use crate::summary::Summary;
+use crate::trapped::trapped;
 use crate::why_empty::why_empty;
 use prof_abi::AttrFlags;
 use prof_sys::limits::{self, Limit, Resource};
@@ -46,19 +47,13 @@ pub struct Finished {
 }
 
 impl Finished {
-    /// One line for the user where the command was ended by SIGTRAP while an
-    /// address was watched: under a hypervisor the processor's trap may come
-    /// when the kernel has taken the breakpoint off the CPU already, and the
-    /// kernel then takes it for one that the program itself has set. Seen on
-    /// Linux 6.18 under KVM, with perf in as many runs.
+    /// A line for the user where a watched address may have ended the command
+    /// ([`trapped`]).
     #[must_use]
     pub fn trapped_line(&self) -> Option<&'static str> {
-        let is_trapped = self.command == Some(Ended::Signaled(libc::SIGTRAP));
-        (is_trapped && self.summary.watches_addresses).then_some(
-            "the program was ended by SIGTRAP: in virtual machines a watched address (mem:) can \
-             do that to a program, with every profiler\n  try again, or count without samples: \
-             prof stat -e mem:ADDR ./app",
-        )
+        self.summary
+            .watches_addresses
+            .then(|| trapped(self.command))?
     }
 }
 

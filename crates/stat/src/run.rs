@@ -6,6 +6,7 @@ use crate::selection::{Selection, places};
 use crate::tool_times::ToolTimes;
 use crate::waiting::{Moment, STOPPING, Waiting};
 use anyhow::Context;
+use prof_abi::event_kind;
 use prof_record::commands::Commands;
 use prof_record::counting::{Counters, Counting};
 use prof_sys::limits::{Limit, Resource};
@@ -120,6 +121,12 @@ impl Opened {
             Moment::Said(line) => happens(Happening::Said(line)),
         })?;
         let elapsed = wait.counted_for(start);
+        let mut events = options.events.iter();
+        if events.any(|event| event.attr.kind == event_kind::BREAKPOINT)
+            && let Some(line) = prof_record::trapped(ended)
+        {
+            happens(Happening::Said(line.to_owned()))?;
+        }
         let interrupted = wait.interrupts > 0;
         let stopped = wait.has_stopped_it();
         if !by_exec {
