@@ -15,7 +15,7 @@ const PROGRAM: &str = "fixtures/programs/ring.js";
 fn calls(caller: &str, callee: &str) -> bool {
     let number = |name: &str| name.strip_prefix('f')?.parse::<u32>().ok();
     match (caller, callee) {
-        ("loop", "f0") => true,
+        ("loop", "f0" | "used") => true,
         (caller, "work") => caller.starts_with('f'),
         (caller, callee) => {
             let pair = number(caller).zip(number(callee));
