@@ -9,7 +9,7 @@ use std::process::Command;
 type Attr = BTreeMap<String, String>;
 
 /// Options that work on every machine, each with an event that does.
-const OPTIONS: [&str; 55] = [
+const OPTIONS: [&str; 63] = [
     "-e cpu-clock",
     "-e cpu-clock -F 99",
     "-e cpu-clock -F max",
@@ -65,6 +65,14 @@ const OPTIONS: [&str; 55] = [
     "-e cpu-clock/call-graph=fp/,cs -c 1000 -W --switch-output=5s",
     "-e cpu-clock:pp,cs:k -d --buildid-mmap -N -F 99",
     "-e cpu-clock/call-graph=fp/ -c 1000 --overwrite",
+    "-e cpu-clock -n",
+    "-e cpu-clock,page-faults -n -s",
+    "-e cpu-clock -n -c 1000",
+    "-e cpu-clock/period=1000/ -n",
+    "-e sched:sched_switch -n",
+    "-e cpu-clock,cs --group",
+    "-e {cpu-clock,cs} -e page-faults --group",
+    "-e sched:sched_switch -a --synth=no --exclude-perf",
 ];
 
 /// Why an event whose ring is overwritten tells of no mappings.
@@ -125,12 +133,12 @@ const DIFFERENCES: &[(&str, &[&str], &str)] = &[
     ),
     (
         "sample_type -ID",
-        &["page-faults", ",cs:k"],
+        &["page-faults", ",cs"],
         "IDENTIFIER says the same at a fixed place",
     ),
     (
         "sample_type +IDENTIFIER",
-        &["page-faults", "/overwrite/", ",cs:k"],
+        &["page-faults", "/overwrite/", ",cs"],
         "IDENTIFIER says the same at a fixed place",
     ),
     (

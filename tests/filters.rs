@@ -292,3 +292,54 @@ fn times_are_counted_beside_events() {
         refused.stderr
     );
 }
+
+/// Samples by process of a tracepoint of the whole machine, and the recorder's
+/// process.
+fn writers(name: &str, options: &[&str]) -> (Vec<u32>, u32) {
+    let file = scratch().join(format!("filters-{name}.data"));
+    let mut run = prof_command()
+        .args(["record", "-q", "-a", "-e", WRITE])
+        .args(options)
+        .arg("-o")
+        .arg(&file)
+        // So many that the recorder writes them in several pieces.
+        .args(["--", "dd", "if=/dev/zero", "of=/dev/null", "bs=1"])
+        .args(["count=50000", "status=none"])
+        .spawn()
+        .expect("prof starts");
+    assert!(run.wait().expect("it ends").success(), "{options:?}");
+    let path = file.to_str().expect("UTF-8");
+    let text = prof(&["script", "-i", path, "-F", "pid"]).succeeded("script");
+    let pids = text.text();
+    let pids = pids.lines().filter_map(|line| line.trim().parse().ok());
+    (pids.collect(), run.id())
+}
+
+#[test]
+fn the_recorder_leaves_itself_out_of_tracepoints() {
+    let test = "the_recorder_leaves_itself_out_of_tracepoints";
+    if !has_tracepoints(test) {
+        return;
+    }
+    let of_it = |(pids, recorder): &(Vec<u32>, u32)| {
+        let theirs = pids.iter().filter(|pid| *pid == recorder);
+        (theirs.count(), pids.len())
+    };
+    let (with, _) = of_it(&writers("with-us", &[]));
+    assert!(with > 0, "the recorder writes");
+    let without = ["--exclude-perf"];
+    let (own, all) = of_it(&writers("without-us", &without));
+    assert!(own == 0 && all >= 50_000, "{own} of {all}");
+    let filtered = ["--filter", "count == 1", "--exclude-perf"];
+    let (own, all) = of_it(&writers("filtered-without-us", &filtered));
+    assert!(own == 0 && all >= 50_000, "{own} of {all}");
+    // As perf: it is for what is before it, and there for tracepoints only.
+    for wrong in [
+        ["--exclude-perf", "-e", WRITE],
+        ["-e", "cs", "--exclude-perf"],
+    ] {
+        let run = prof(&[&["record", "-a"], &wrong[..], &["true"]].concat());
+        assert_eq!(run.code, 2, "{wrong:?}");
+        assert!(run.stderr.contains("--exclude-perf"), "{}", run.stderr);
+    }
+}

@@ -1,7 +1,9 @@
 //! One recording in several files: each stands alone, and none of what was
 //! recorded is missing or there twice.
 
-use crate::oracle::{Finished, compiled, have, perf_at, perfs, prof, prof_command, skipped};
+use crate::oracle::{
+    Finished, compiled, have, perf_at, perfs, prof, prof_command, scratch, skipped,
+};
 use crate::patience::wait_until;
 use crate::waiting::{end, folder, is_ready, send, with_pipes};
 use std::path::{Path, PathBuf};
@@ -364,4 +366,82 @@ fn the_largest_size_holds_within_one_drain() {
         "{size}: {}",
         ended.stderr
     );
+}
+
+/// Loops so that something happens about every 0.3 s.
+const EVENTFUL: &str = "for i in 1 2 3 4; do sleep 0.3; /bin/true; done";
+
+/// The files of a recording with these options, if it was possible.
+fn of_events(test: &str, options: &[&str]) -> Option<(tempfile::TempDir, usize, Finished)> {
+    let folder = tempfile::tempdir_in(scratch()).expect("a folder");
+    let ended: Finished = prof_command()
+        .args(["record", "-e", "cpu-clock:u", "-o"])
+        .arg(folder.path().join("perf.data"))
+        .args(options)
+        .args(["--", "sh", "-c", EVENTFUL])
+        .output()
+        .expect("prof starts")
+        .into();
+    if ended.stderr.contains("EACCES") {
+        skipped(test, &ended.stderr);
+        return None;
+    }
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    let files = stamped(folder.path()).len();
+    Some((folder, files, ended))
+}
+
+#[test]
+fn an_event_ends_a_file() {
+    let test = "an_event_ends_a_file";
+    // Of the command alone, where this user may watch no more.
+    let often = ["--switch-output-event", "page-faults/period=20/u"];
+    let Some((folder, files, _)) = of_events(test, &often) else {
+        return;
+    };
+    assert!(files >= 3, "{files} files");
+    for perf in perfs(test) {
+        for file in stamped(folder.path()) {
+            samples(&perf, &file);
+        }
+    }
+    let never = ["--switch-output-event", "page-faults/period=100000000/u"];
+    let Some((_folder, files, _)) = of_events(test, &never) else {
+        return;
+    };
+    assert_eq!(files, 1, "it did not occur");
+    let dumps = [&often[..], &["--overwrite"]].concat();
+    let Some((folder, files, _)) = of_events(test, &dumps) else {
+        return;
+    };
+    assert!(files >= 2, "{files} dumps");
+    assert!(folder.path().join("perf.data").exists());
+}
+
+#[test]
+fn an_event_of_each_exec_ends_a_file() {
+    let test = "an_event_of_each_exec_ends_a_file";
+    let is_there = Path::new("/sys/kernel/tracing/events/sched/sched_process_exec/id");
+    if std::fs::read(is_there).is_err() {
+        return skipped(test, "no tracepoints for this user");
+    }
+    let Some((_folder, files, ended)) =
+        of_events(test, &["--switch-output-event", "sched:sched_process_exec"])
+    else {
+        return;
+    };
+    assert!(files >= 3, "{files}: {}", ended.stderr);
+}
+
+#[test]
+fn what_always_occurs_ends_no_file() {
+    for event in ["cpu-clock:u", "task-clock", "cycles"] {
+        let run = prof(&["record", "--switch-output-event", event, "true"]);
+        assert_eq!(run.code, 1, "{event}");
+        assert!(
+            run.stderr.contains("it occurs all the time"),
+            "{}",
+            run.stderr
+        );
+    }
 }

@@ -264,3 +264,73 @@ fn events_that_were_never_on_are_told() {
         assert!(run.stderr.contains(words), "{options:?}: {}", run.stderr);
     }
 }
+
+/// How many records of a kind there are in what `options` record of `true`.
+fn counted(options: &[&str]) -> impl Fn(&str) -> usize + use<> {
+    let file = tempfile::NamedTempFile::new_in(scratch()).expect("a file");
+    let path = file.path().to_str().expect("UTF-8").to_owned();
+    let run = prof(&[&["record", "-q", "-o", &path], options, &["true"]].concat());
+    run.succeeded("record");
+    let text = perf(&["report", "-D", "-i", &path]).text();
+    move |kind| text.matches(&format!("PERF_RECORD_{kind}")).count()
+}
+
+#[test]
+fn what_ran_before_is_told_as_far_as_it_is_wanted() {
+    let test = "what_ran_before_is_told_as_far_as_it_is_wanted";
+    if !have(test, "perf") || !crate::oracle::may_record_all(test) {
+        return;
+    }
+    let records = |synth| {
+        let count = counted(&["-a", "-e", "dummy", "--synth", synth]);
+        (count("COMM"), count("MMAP2"))
+    };
+    let (no, task) = (records("no"), records("task"));
+    let (mmap, all) = (records("mmap"), records("all"));
+    // Of the command and its exec there are some anyway.
+    assert!(task.0 > no.0 + 3 && task.1 < no.1 + 20, "{no:?} {task:?}");
+    assert!(mmap.0 > no.0 + 3 && mmap.1 > no.1 + 20, "{no:?} {mmap:?}");
+    assert!(all.0 > no.0 + 3 && all.1 > no.1 + 20, "{no:?} {all:?}");
+    let unwound = prof(&["record", "-a", "-g", "--synth=task", "true"]);
+    assert_eq!(unwound.code, 2);
+    assert!(
+        unwound.stderr.contains("--call-graph fp"),
+        "{}",
+        unwound.stderr
+    );
+}
+
+#[test]
+fn without_samples_tasks_mappings_and_counts_are_recorded() {
+    let test = "without_samples_tasks_mappings_and_counts_are_recorded";
+    if !have(test, "perf") {
+        return;
+    }
+    for options in [&["-n"][..], &["-n", "-g"], &["-n", "-e", "page-faults:u"]] {
+        let count = counted(options);
+        assert_eq!(count("SAMPLE"), 0, "{options:?}");
+        assert!(count("COMM") > 0 && count("MMAP2") > 0, "{options:?}");
+    }
+    let with_children = [
+        "-n",
+        "-s",
+        "-e",
+        "page-faults:u",
+        "sh",
+        "-c",
+        ":; /bin/true; :",
+    ];
+    let count = counted(&with_children);
+    assert!(count("READ") > 0 && count("SAMPLE") == 0);
+    let sampled = counted(&["-n", "-e", "page-faults/period=1/u"]);
+    assert!(
+        sampled("SAMPLE") > 0,
+        "a rate of its own counts, as in perf"
+    );
+    let run = prof(&["record", "-n", "-o", "/dev/null", "true"]).succeeded("record");
+    assert!(
+        run.stderr.contains("no samples, as asked (-n)"),
+        "{}",
+        run.stderr
+    );
+}

@@ -148,7 +148,12 @@ pub(crate) fn shortened(cli: Command) -> Command {
 /// The command line with options that take `-1` for their value, to say what is
 /// wrong with it, instead of looking for an option `-1`.
 pub(crate) fn with_negative_numbers(cli: Command) -> Command {
-    let takes = |arg: &Arg| arg.get_action().takes_values() && !arg.is_positional();
+    let takes = |arg: &Arg| {
+        let has_value = arg
+            .get_num_args()
+            .is_none_or(|number| number.takes_values());
+        arg.get_action().takes_values() && has_value && !arg.is_positional()
+    };
     cli.mut_subcommands(|command| {
         command.mut_args(|arg| match takes(&arg) {
             true => arg.allow_negative_numbers(true),

@@ -35,15 +35,18 @@ impl Filters {
 
 /// The values of an option, each with the number of `-e` before it.
 pub(crate) fn after_events(matches: &ArgMatches, option: &str) -> Vec<(usize, String)> {
+    let texts = matches.get_many::<String>(option).into_iter().flatten();
+    let before = events_before(matches, option).into_iter();
+    before.zip(texts.cloned()).collect()
+}
+
+/// The number of `-e` before each time that an option was given.
+pub(crate) fn events_before(matches: &ArgMatches, option: &str) -> Vec<usize> {
     let places =
         |name: &str| -> Vec<usize> { matches.indices_of(name).into_iter().flatten().collect() };
     let events = places("event");
-    let texts = matches.get_many::<String>(option).into_iter().flatten();
-    let values = places(option).into_iter().zip(texts).map(|(at, text)| {
-        let before = events.iter().filter(|&&event| event < at).count();
-        (before, text.clone())
-    });
-    values.collect()
+    let before = |at| events.iter().filter(|&&event| event < at).count();
+    places(option).into_iter().map(before).collect()
 }
 
 impl FromArgMatches for Filters {

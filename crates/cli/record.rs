@@ -1,5 +1,6 @@
 //! `prof record`: from flags to a recording, and its end to an exit code.
 
+mod excluded;
 mod refused;
 mod values;
 
@@ -13,13 +14,14 @@ use crate::recording::Input;
 use crate::refused::Refused;
 use crate::whose::{Given, Whose};
 use anyhow::Context;
+use excluded::Excluded;
 use prof_abi::BranchSampleType;
 use prof_perfdata::write::Packing;
 use prof_record::commands::Channel;
 use prof_record::events::{self, EventSpec, Programs};
 use prof_record::options::{
     Affinity, ChainFilter, Clock, Extras, Flight, Follow, ModeFilter, Options, Sampling, Stacks,
-    Start, Switching, Target,
+    Start, Switching, Target, Told,
 };
 use prof_record::output::Destination;
 use prof_record::{EndedBy, Finished, RecordError, WAKING, WaitOptions};
@@ -44,6 +46,8 @@ pub(crate) struct Args {
     #[command(flatten)]
     filters: Filters,
     #[command(flatten)]
+    excluded: Excluded,
+    #[command(flatten)]
     cgroups: Cgroups,
     /// Events, as prof list shows them [default: cycles, or cpu-clock].
     ///
@@ -59,12 +63,20 @@ pub(crate) struct Args {
     /// cpu=, percore and name= are of counts too.
     #[arg(short, long = "event", value_name = "EVENT")]
     event: Vec<String>,
+    /// All events into one group, as -e '{a,b}' does.
+    #[arg(long)]
+    group: bool,
     /// Samples a second (Hz), or max [default: 4000, as perf].
     #[arg(short = 'F', long = "freq", value_name = "HZ", conflicts_with = "count", value_parser = values::frequency)]
     freq: Option<Sampling>,
     /// Sample every so many events.
     #[arg(short, long, value_name = "EVENTS", value_parser = values::period)]
     count: Option<Sampling>,
+    /// No samples: only which tasks and mappings there are, and with -s the
+    /// counts of threads. Events with a rate of their own (freq=, period=) do
+    /// sample.
+    #[arg(short, long, conflicts_with_all = ["off_cpu", "off_cpu_min", "off_cpu_stacks", "wakers"])]
+    no_samples: bool,
     /// Call stacks: --call-graph auto.
     #[arg(short = 'g')]
     stacks: bool,
@@ -149,6 +161,11 @@ pub(crate) struct Args {
     /// named FILE and the time.
     #[arg(long, value_name = "signal|SIZE|TIME", num_args = 0..=1, require_equals = true, default_missing_value = "signal", value_parser = values::switching)]
     switch_output: Option<Switching>,
+    /// Go on in another file, or dump what --overwrite keeps, when one of these
+    /// events occurs: a tracepoint, a probe, or page-faults/period=1000/; in all that
+    /// runs, where you may watch that, or in what is recorded.
+    #[arg(long, value_name = "EVENT", conflicts_with_all = ["push", "redact"])]
+    switch_output_event: Vec<String>,
     /// Send what is recorded to a store of profiles, while recording and at the
     /// end: Pyroscope (http://HOST:4040/ingest), Parca or OpenTelemetry; see
     /// prof push. No file stays.
@@ -221,6 +238,11 @@ pub(crate) struct Args {
     /// Namespaces of tasks.
     #[arg(long)]
     namespaces: bool,
+    /// What is told of tasks that run before the recording: task (their names),
+    /// mmap (their mappings too), cgroup, all or no [default: all]. Their functions
+    /// have no names without mappings.
+    #[arg(long, value_name = "no|all|task,…", value_parser = values::told)]
+    synth: Option<Told>,
     /// Cgroups of samples.
     #[arg(long)]
     all_cgroups: bool,
@@ -455,7 +477,8 @@ fn kernel_symbols(options: &Options) -> Option<Arc<File>> {
 
 /// Whether names go into the file: there is one, and only one.
 fn embeds(args: &Args) -> bool {
-    let has_parts = args.switch_output.is_some() || args.overwrite.is_some();
+    let is_switched = args.switch_output.is_some() || !args.switch_output_event.is_empty();
+    let has_parts = is_switched || args.overwrite.is_some();
     let is_one_file = !has_parts && !args.timestamp_filename;
     // Tests of other things shall not depend on how fast names are found.
     let is_off = std::env::var_os("PROF_EMBED_MS").is_some_and(|value| value == "0");
@@ -576,8 +599,16 @@ pub(crate) fn options(args: &Args) -> anyhow::Result<Options> {
     let command = args.command.first().map(OsString::as_os_str);
     let programs = Programs::new(command, &args.pid);
     options.events = events_of(args, &programs)?;
+    for text in &args.switch_output_event {
+        let specs = events::parse_for(text, 0, &programs);
+        let specs = specs.map_err(|error| UsageError(error.to_string()));
+        options
+            .switch_events
+            .extend(specs.context("--switch-output-event")?);
+    }
     options.sampling = args.count.or(args.freq).unwrap_or(Sampling::DEFAULT);
     options.strict_frequency = args.strict_freq;
+    options.no_samples = args.no_samples;
     set_waits(args, &mut options)?;
     options.stacks = match (args.call_graph, args.stacks || options.waits.is_some()) {
         (Some(values::AUTO), _) | (None, true) => Stacks::auto(options.sampling),
@@ -585,6 +616,7 @@ pub(crate) fn options(args: &Args) -> anyhow::Result<Options> {
         (None, false) => Stacks::None,
     };
     set_filters(args, &mut options);
+    options.told = told(args, &options)?;
     options.cgroup = args.cgroups.list();
     if options.cgroup.is_some() && options.target != Target::System {
         return Err(
@@ -616,6 +648,21 @@ pub(crate) fn options(args: &Args) -> anyhow::Result<Options> {
     Ok(options)
 }
 
+/// What is told of the time before: stacks that are unwound while recording
+/// need mappings.
+fn told(args: &Args, options: &Options) -> Result<Told, UsageError> {
+    let told = args.synth.unwrap_or_default();
+    let ran_before = !matches!(options.target, Target::Command(_));
+    match options.stacks {
+        Stacks::Unwound(_) if ran_before && !told.mappings => Err(UsageError(
+            "--synth leaves out the mappings that -g unwinds stacks with\n  \
+             try: --call-graph fp"
+                .to_owned(),
+        )),
+        _ => Ok(told),
+    }
+}
+
 /// Which part of what is sampled is wanted.
 fn set_filters(args: &Args, options: &mut Options) {
     options.chains = match (args.user_callchains, args.kernel_callchains) {
@@ -641,6 +688,10 @@ fn set_output(args: &Args, options: &mut Options) {
         ..when
     });
     options.flight = args.overwrite;
+    if !options.switch_events.is_empty() && options.flight.is_none() {
+        // As perf: a signal does the same.
+        options.switching.get_or_insert_default().on_signal = true;
+    }
     options.packing = match (args.compression_level, args.no_compression_level) {
         (None, false) => Packing::DeepChains,
         (None | Some(0), _) => Packing::Never,
@@ -786,6 +837,7 @@ fn check_runner(runner: &Option<Identity>) -> Result<(), UsageError> {
 fn events_of(args: &Args, programs: &Programs) -> anyhow::Result<Vec<EventSpec>> {
     let mut specs: Vec<EventSpec> = Vec::new();
     args.filters.check()?;
+    args.excluded.check()?;
     let mut named = vec![0];
     for (number, text) in args.event.iter().enumerate() {
         let next_group = specs
@@ -797,11 +849,17 @@ fn events_of(args: &Args, programs: &Programs) -> anyhow::Result<Vec<EventSpec>>
             .map_err(|error| UsageError(error.to_string()));
         let mut more = more.context("-e")?;
         args.filters.apply(number + 1, &mut more)?;
+        args.excluded.apply(number + 1, &mut more)?;
         specs.extend(more);
         named.push(specs.len());
     }
     if !specs.is_empty() {
         args.cgroups.assign(&named, &mut specs)?;
+    }
+    if args.group {
+        for spec in &mut specs {
+            (spec.group, spec.group_name) = (Some(0), None);
+        }
     }
     Ok(specs)
 }

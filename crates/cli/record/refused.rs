@@ -33,7 +33,6 @@ impl Refuses for OfRecord {
             Value::Needed,
             "BPF programs are not compiled here",
         ),
-        (None, "group", Value::None, "use -e '{a,b}'"),
         (None, "data-mmap", Value::None, "use -d, which includes it"),
         (
             None,
@@ -49,12 +48,6 @@ impl Refuses for OfRecord {
         ),
         (
             None,
-            "exclude-perf",
-            Value::None,
-            "its samples are those of the comm prof; --comms of prof report chooses others",
-        ),
-        (
-            None,
             "kcore",
             Value::None,
             "kernel code is read from the running kernel's own images",
@@ -66,7 +59,6 @@ impl Refuses for OfRecord {
             Value::Needed,
             "rings are drained by time and fill level",
         ),
-        (Some('n'), "no-samples", Value::None, "use prof stat"),
         (
             None,
             "no-bpf-event",
@@ -115,18 +107,6 @@ impl Refuses for OfRecord {
             "snapshot",
             Value::Optional,
             "hardware traces are not recorded",
-        ),
-        (
-            None,
-            "switch-output-event",
-            Value::Needed,
-            "use --switch-output and send it SIGUSR2",
-        ),
-        (
-            None,
-            "synth",
-            Value::Needed,
-            "what ran before is always told of",
         ),
         (
             None,

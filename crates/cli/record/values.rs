@@ -4,7 +4,7 @@ use prof_abi::BranchSampleType;
 use prof_record::branches::{branch_filters, parse_branches};
 use prof_record::commands::Channel;
 use prof_record::options::{
-    Affinity, CLOCKS, Clock, Flight, Follow, MOST_DUMP, Sampling, Stacks, Start, Switching,
+    Affinity, CLOCKS, Clock, Flight, Follow, MOST_DUMP, Sampling, Stacks, Start, Switching, Told,
 };
 use prof_record::registers::{all_registers, parse_registers, register_names};
 use prof_record::{DEFAULT_DUMP, WaitOptions};
@@ -102,6 +102,26 @@ pub(super) fn affinity(text: &str) -> Result<Affinity, String> {
         "cpu" => Ok(Affinity::Cpu),
         _ => Err("not node, cpu or sys".to_owned()),
     }
+}
+
+/// What is told of the time before, in a list.
+pub(super) fn told(text: &str) -> Result<Told, String> {
+    let mut told = Told {
+        tasks: false,
+        mappings: false,
+        cgroups: false,
+    };
+    for word in text.split(',') {
+        match word {
+            "no" => {}
+            "all" => told = Told::default(),
+            "task" => told.tasks = true,
+            "mmap" => told.mappings = true,
+            "cgroup" => told.cgroups = true,
+            _ => return Err("not no, all, task, mmap or cgroup".to_owned()),
+        }
+    }
+    Ok(told)
 }
 
 /// `signal`, a size with its unit or a time with its unit.

@@ -11,6 +11,7 @@
 
 use crate::commands::{Commands, Details, Order, event_switched, switched};
 use crate::drain::{Shared, is_set};
+use crate::occasions::Occasions;
 use crate::open::{OpenEvent, OpenSet};
 use crate::options::{Options, Start, Target};
 use crate::planned::Role;
@@ -90,6 +91,8 @@ pub(crate) struct Control {
     started: Option<Instant>,
     interrupts: u32,
     commands: Option<Commands>,
+    /// Events that ask for another file.
+    occasions: Occasions,
     /// What is given up when the first records are written.
     rights: Option<Rights>,
 }
@@ -171,6 +174,7 @@ impl Control {
             started: None,
             interrupts: 0,
             commands: None,
+            occasions: Occasions::default(),
             rights: None,
         })
     }
@@ -190,6 +194,11 @@ impl Control {
     /// Takes these commands while a recording runs.
     pub(crate) fn listen_to(&mut self, commands: Option<Commands>) {
         self.commands = commands;
+    }
+
+    /// Takes another file when these events occur.
+    pub(crate) fn watches(&mut self, occasions: Occasions) {
+        self.occasions = occasions;
     }
 
     /// The command is let go now.
@@ -217,6 +226,7 @@ impl Control {
             notices(switched(false));
         }
         let mut watched = self.watched(shared, launched);
+        self.occasions.begin(&mut watched.poll);
         loop {
             let elapsed = began.elapsed();
             while let Some(&(_, is_on)) = changes.front().filter(|(at, _)| elapsed >= *at) {
@@ -237,16 +247,20 @@ impl Control {
             let next = changes.front().map(|&(at, _)| at);
             let next = [next, options.duration].into_iter().flatten().min();
             let left = next.map(|at| at.saturating_sub(elapsed));
-            let arrived = match watched.reader.or(watched.commands) {
-                Some(_) => {
+            let has_more = watched.reader.or(watched.commands).is_some();
+            let arrived = match has_more || !self.occasions.is_empty() {
+                true => {
                     watched.wait(left);
                     shared.main.clear();
                     None
                 }
                 // Readers of deep stacks get a signal for each sample: they
                 // would wake us, too, if we waited for the descriptor.
-                None => self.signals.wait(left),
+                false => self.signals.wait(left),
             };
+            if self.occasions.came(&mut watched.poll) {
+                shared.want_another();
+            }
             if let Some(ended) = self.take_all(arrived, shared, launched) {
                 return ended;
             }

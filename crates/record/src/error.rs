@@ -62,6 +62,15 @@ pub enum RecordError {
         /// Its name.
         event: String,
     },
+    /// An event for `--switch-output-event` that always occurs.
+    #[error(
+        "--switch-output-event {event}: it occurs all the time, say how often a file ends\n  \
+         try: {event} with period=1000000000 between slashes, or --switch-output=1s"
+    )]
+    TooOften {
+        /// Its name.
+        event: String,
+    },
     /// A term of the event cannot go with an option.
     #[error("{event}: {term} cannot go with {option}, {why}\n  try: {cure}")]
     Term {

@@ -49,6 +49,7 @@ impl<'a> Framing<'a> {
             build_ids: options.build_ids,
             data_mappings: set.events.iter().any(tells_data),
             namespaces: options.extras.namespaces,
+            mappings: options.told.mappings,
         };
         Self {
             options,
@@ -90,12 +91,14 @@ impl<'a> Framing<'a> {
         let map = Body::CpuMap(CpuMapRecord { cpus });
         let _ = append(&map, Misc(0), &Trailer::NONE, out);
         self.synthesizer.kernel(out);
-        if self.options.extras.cgroups {
+        let told = self.options.told;
+        if self.options.extras.cgroups && told.cgroups {
             cgroups(&self.trailer, out);
         }
         // A command's own story begins with its exec, which the kernel tells.
         let pids: BTreeSet<u32> = match &self.options.target {
             Target::Command(_) => BTreeSet::new(),
+            _ if !told.tasks && !told.mappings => BTreeSet::new(),
             Target::Processes(pids) => pids.iter().copied().collect(),
             Target::Threads(tids) => tids.iter().filter_map(|&tid| process_of(tid)).collect(),
             Target::System => processes().into_iter().collect(),

@@ -9,13 +9,14 @@ use crate::events;
 use crate::hints::{Around, Refusal, Step, Whose};
 use crate::kernel;
 use crate::options::CLOCKS;
+use crate::own_threads::without_own_threads;
 use crate::planned::{self, OnCpus, Planned, Role};
 use crate::rings::{Lockable, RingMemory};
 use crate::tree::Shares;
 use prof_abi::{AttrFlags, BranchSampleType, EventAttr, ReadFormat, SampleType};
 use prof_sys::process::effective_user;
 use prof_sys::{Event, OpenError, RandomChoice, Ring, Target, page_size};
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -356,10 +357,7 @@ impl OpenSet {
             Err(error) if error.errno() == libc::ENODEV && !self.rings.is_empty() => return Ok(()),
             Err(error) => return Err(self.stop(purpose, error.errno())),
         };
-        if let Some(filter) = &self.events[index].planned.filter {
-            let filtered = event.set_filter(filter);
-            filtered.map_err(|error| self.refused(Step::Filter, &error, purpose))?;
-        }
+        self.filter(&event, purpose)?;
         let ring = self.ring_for(&event, purpose)?;
         let joined = self.join_choice(&event, part, cpu);
         joined.map_err(|error| self.refused(Step::Open, &error, purpose))?;
@@ -390,6 +388,48 @@ impl OpenSet {
         let is_of_cpu = matches!(part, DescriptorRole::OfCpu | DescriptorRole::Taking);
         if !is_of_cpu || members.is_empty() {
             members.push(member);
+        }
+        Ok(())
+    }
+
+    /// Has an event leave out what is not wanted of it.
+    fn filter(&mut self, event: &Event, purpose: Purpose) -> Result<(), Stop> {
+        let planned = &self.events[purpose.event].planned;
+        let is_first = self.events[purpose.event].descriptors.is_empty();
+        let Some(filter) = used_filter(planned) else {
+            return Ok(());
+        };
+        let filtered = match self.excludes_later(planned) {
+            false => event.set_filter(&filter),
+            // It is said now if the kernel does not take it.
+            true if is_first => {
+                let trial = self.open_with_fallbacks(purpose);
+                let trial = trial.map_err(|error| self.stop(purpose, error.errno()))?;
+                trial.set_filter(&filter)
+            }
+            true => Ok(()),
+        };
+        filtered.map_err(|error| self.refused(Step::Filter, &error, purpose))
+    }
+
+    /// Whether an event gets its filter when all threads of ours are there: it
+    /// cannot have another one after that. What is of other processes needs none of
+    /// these, and may be on already.
+    fn excludes_later(&self, planned: &Planned) -> bool {
+        planned.excludes_recorder && self.scope.whose != Whose::Attached
+    }
+
+    /// Leaves the threads that this process has now out of the events that are
+    /// to be without them.
+    pub(crate) fn exclude_threads(&self) -> std::io::Result<()> {
+        let events = self.events.iter();
+        for event in events.filter(|event| self.excludes_later(&event.planned)) {
+            let Some(filter) = used_filter(&event.planned) else {
+                continue;
+            };
+            for open in &event.descriptors {
+                open.event.set_filter(&filter)?;
+            }
         }
         Ok(())
     }
@@ -772,6 +812,14 @@ impl OpenSet {
             counts.values.first().map(|count| count.value)
         });
         counts.fold(0, u64::saturating_add)
+    }
+}
+
+/// The filter that the kernel gets.
+fn used_filter(planned: &Planned) -> Option<CString> {
+    match planned.excludes_recorder {
+        true => without_own_threads(planned.filter.as_deref()),
+        false => planned.filter.clone(),
     }
 }
 

@@ -264,6 +264,27 @@ pub struct Extras {
     pub identifier: bool,
 }
 
+/// What a recording tells of what ran before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Told {
+    /// Tasks, with their names.
+    pub tasks: bool,
+    /// Their mappings, and with these the tasks.
+    pub mappings: bool,
+    /// Cgroups, where they are recorded ([`Extras::cgroups`]).
+    pub cgroups: bool,
+}
+
+impl Default for Told {
+    fn default() -> Self {
+        Self {
+            tasks: true,
+            mappings: true,
+            cgroups: true,
+        }
+    }
+}
+
 /// Which waits are recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WaitOptions {
@@ -340,6 +361,9 @@ pub struct Options {
     pub sampling: Sampling,
     /// A frequency above the kernel's limit is an error, not lowered.
     pub strict_frequency: bool,
+    /// Events that do not say how often count, and give no samples: what is
+    /// recorded are tasks, mappings and [`Extras::thread_counts`].
+    pub no_samples: bool,
     /// Call stacks.
     pub stacks: Stacks,
     /// Which part of them.
@@ -393,6 +417,8 @@ pub struct Options {
     pub max_size: Option<u64>,
     /// When to go on in another file; each has the time in its name.
     pub switching: Option<Switching>,
+    /// Events that ask for another file when they occur, as a signal does.
+    pub switch_events: Vec<EventSpec>,
     /// Only the newest records stay, in memory, until a signal, a command, one
     /// of the times of [`Options::switching`] or the end makes a file of them.
     pub flight: Option<Flight>,
@@ -401,6 +427,8 @@ pub struct Options {
     /// Record waits too: times when threads do not run (`--off-cpu`). Needs
     /// call stacks.
     pub waits: Option<WaitOptions>,
+    /// What is told of the time before.
+    pub told: Told,
     /// The clock of times, `None` for the scheduler's, or with waits the
     /// monotonic one.
     pub clock: Option<Clock>,
@@ -427,6 +455,7 @@ impl Options {
             events: Vec::new(),
             sampling: Sampling::DEFAULT,
             strict_frequency: false,
+            no_samples: false,
             stacks: Stacks::None,
             chains: ChainFilter::Both,
             modes: ModeFilter::AsEvents,
@@ -450,9 +479,11 @@ impl Options {
             duration: None,
             max_size: None,
             switching: None,
+            switch_events: Vec::new(),
             flight: None,
             timestamp_name: false,
             waits: None,
+            told: Told::default(),
             clock: None,
             extras: Extras {
                 deep_stacks: true,

@@ -53,6 +53,7 @@ pub(crate) fn plan(options: &Options, specs: &[EventSpec], limits: Limits) -> Ve
             cpus: spec.cpus.clone(),
             cgroup: None,
             filter: spec.filter.clone(),
+            excludes_recorder: spec.excludes_recorder,
             role: Role::Samples,
             precision: spec.precision,
             may_drop_kernel: spec.may_drop_kernel() && options.modes == ModeFilter::AsEvents,
@@ -233,7 +234,7 @@ pub(crate) fn may_read_stacks(options: &Options, first: &EventAttr, cpus: usize)
 /// context switches.
 fn snapshots_are_possible(attr: &EventAttr, cpus: usize) -> bool {
     let needed = SampleType::TID | SampleType::TIME | SampleType::REGS_USER;
-    let is_slow = attr.is_freq() && attr.sample_period <= HIGHEST_RATE;
+    let is_slow = attr.is_freq() && (1..=HIGHEST_RATE).contains(&attr.sample_period);
     is_slow && attr.sample_type.has(needed) && (1..=MOST_CPUS).contains(&cpus)
 }
 

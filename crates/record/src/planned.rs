@@ -22,6 +22,8 @@ pub(crate) struct Planned {
     pub(crate) cgroup: Option<Arc<File>>,
     /// See [`EventSpec::filter`](crate::events::EventSpec::filter).
     pub(crate) filter: Option<CString>,
+    /// See [`EventSpec::excludes_recorder`](crate::events::EventSpec::excludes_recorder).
+    pub(crate) excludes_recorder: bool,
     pub(crate) role: Role,
     pub(crate) precision: Precision,
     pub(crate) may_drop_kernel: bool,
@@ -49,6 +51,7 @@ impl Planned {
             cpus: None,
             cgroup: None,
             filter: None,
+            excludes_recorder: false,
             role,
             precision: Precision::Any,
             may_drop_kernel: false,

@@ -226,6 +226,7 @@ impl<'a> Recording<'a> {
         };
         let (ended_by, written) = thread::scope(|scope| {
             let working = workers.start(scope)?;
+            exclude_threads(&set, &shared);
             control.starts();
             let started = start(options, &set, launched.as_deref_mut(), &shared);
             let started = started.map(|()| keep(placed.take(), notices));
@@ -318,6 +319,13 @@ fn hand_over(early: Vec<Vec<u8>>, mut tree: Option<&mut Tree>, shared: &Shared, 
         };
         shared.queued(records.len());
         queue.send(Piece { records, began: 0 });
+    }
+}
+
+/// Leaves the threads that there are now out of events that are to be without.
+fn exclude_threads(set: &OpenSet, shared: &Shared) {
+    if let Err(error) = set.exclude_threads() {
+        shared.tell(format!("the recorder's threads are not left out: {error}"));
     }
 }
 

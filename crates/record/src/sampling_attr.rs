@@ -28,6 +28,10 @@ pub(crate) fn sampling_attr(options: &Options, spec: &EventSpec, limits: Limits)
     if records_periods(options, spec, &attr) || spec.is_bpf_output() {
         attr.sample_type = attr.sample_type.with(SampleType::PERIOD);
     }
+    if options.no_samples && spec.rate.is_none() {
+        // As perf: the flag of a frequency stays.
+        attr.sample_period = 0;
+    }
     if let Precision::Exactly(level) = spec.precision {
         attr.flags.0 |= u64::from(level & 3) << 15;
     }

@@ -8,6 +8,7 @@ use crate::control::{CommandUsed, Control, EndedBy};
 use crate::error::{RecordError, system};
 use crate::events::missed_by_probe;
 use crate::late_tasks::LateTasks;
+use crate::occasions::Occasions;
 use crate::open::OpenSet;
 use crate::options::{Options, Target};
 use crate::output::{Destination, Opened};
@@ -117,6 +118,7 @@ fn run(
     };
     let tasks = attach::tasks(options, launched.as_ref().map(Launched::pid))?;
     let opened = setup::open(options, &tasks, notices)?;
+    control.watches(Occasions::open(options, &tasks, notices)?);
     let late = late_tasks(options, &tasks);
     if let (None, None, Some(what)) = (&launched, options.duration, options.target.endless()) {
         notices(&format!("recording {what}; Ctrl-C ends it"));

@@ -82,7 +82,7 @@ impl Summary {
             lost: set.lost(Role::Samples),
             lost_side_band: set.lost(Role::Tracks).unwrap_or(0),
             side_band_may_be_lost: !set.has_tracking(),
-            asked_hz: attr.is_freq().then_some(attr.sample_period),
+            asked_hz: (attr.is_freq() && attr.sample_period > 0).then_some(attr.sample_period),
             // Tasks run before their events do, and after.
             real_hz: cpu_seconds
                 .filter(|_| !set.samples_cpus())

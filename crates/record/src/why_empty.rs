@@ -20,6 +20,9 @@ pub(crate) fn why_empty(
     summary: &Summary,
     ended_by: EndedBy,
 ) -> String {
+    if options.no_samples {
+        return "no samples, as asked (-n): tasks and mappings are recorded".to_owned();
+    }
     let elapsed = summary.elapsed;
     let count = set.count_of(0);
     if let Some(why) = why_off(&options.start, count, elapsed) {

@@ -92,6 +92,8 @@ pub struct EventSpec {
     pub cgroup: Option<String>,
     /// What occurrences are kept (`--filter`): ftrace's syntax for tracepoints.
     pub filter: Option<CString>,
+    /// Occurrences in the recorder's threads are left out (`--exclude-perf`).
+    pub excludes_recorder: bool,
     /// `percore`: counts of a core's threads belong together.
     pub percore: bool,
     /// `time=0`: samples do not tell when they were taken, nor those of other

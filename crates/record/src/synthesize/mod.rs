@@ -38,6 +38,8 @@ pub struct Options {
     pub data_mappings: bool,
     /// Namespaces of each task.
     pub namespaces: bool,
+    /// Mappings of each process; those of the kernel are told anyway.
+    pub mappings: bool,
 }
 
 impl Default for Options {
@@ -46,6 +48,7 @@ impl Default for Options {
             build_ids: true,
             data_mappings: false,
             namespaces: false,
+            mappings: true,
         }
     }
 }
@@ -131,7 +134,9 @@ impl Synthesizer {
         let parent = status.parent.cast_signed();
         let main = pid.cast_signed();
         self.task((main, main), (parent, parent), &status.comm, out);
-        self.mappings_of(pid, out);
+        if self.options.mappings {
+            self.mappings_of(pid, out);
+        }
         for tid in threads_of(pid) {
             if tid == pid {
                 continue;
