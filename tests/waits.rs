@@ -63,7 +63,13 @@ impl Shown {
     fn is_rooted(&self) -> bool {
         let starts = ["_start", "clone", "clone3", "__clone3", "__clone"];
         let last = self.stack.last();
-        last.is_some_and(|name| starts.contains(&name.trim_start_matches("__GI_")))
+        let is_start = |name: &String| starts.contains(&name.trim_start_matches("__GI_"));
+        last.is_some_and(is_start) || self.has_not_run_yet()
+    }
+
+    /// Whether it is for the thread's first CPU.
+    fn has_not_run_yet(&self) -> bool {
+        matches!(self.stack.as_slice(), [only] if only.starts_with("ret_from_fork"))
     }
 }
 
@@ -176,7 +182,7 @@ fn differences(truth: &Truth, shown: &[Shown]) -> Vec<String> {
         // tells: it has no stack, or is the program's start or end.
         let is_of_life = |wait: &&Shown| match wait.stack.last() {
             Some(root) if root == "_start" => wait.stack.iter().any(|name| name == "main"),
-            root => root.is_some(),
+            root => root.is_some() && !wait.has_not_run_yet(),
         };
         let waits = shown.iter().filter(|wait| wait.tid == *tid);
         let waits = waits.filter(is_of_life);
@@ -309,6 +315,41 @@ fn stacks_of_short_waits_that_are_chosen_stand_for_the_others() {
         }
         Some(faults)
     });
+}
+
+#[test]
+fn programs_that_live_for_a_moment_have_stacks_where_they_wait() {
+    const NAME: &str = "waits-brief";
+    if !may_record_all(NAME) {
+        return;
+    }
+    let file = scratch().join("waits-brief.data");
+    let script = "for i in $(seq 150); do /bin/ls / > /dev/null; done";
+    let few = ["record", "--off-cpu", "--off-cpu-stacks", "500", "-o"];
+    let mut record = prof_command();
+    record.args(few).arg(&file).args(["--", "sh", "-c", script]);
+    assert!(record.output().expect("prof starts").status.success());
+    let report = ["report", "-f", "--stdio", "-i"];
+    let output = prof_command().args(report).arg(&file).output();
+    let text = String::from_utf8_lossy(&output.expect("prof starts").stdout).into_owned();
+    // Some were not taken.
+    assert!(text.contains("others stand for it"), "{text}");
+    let mut lines = text.lines();
+    let line = lines.find(|line| line.contains("a wait has no stack"));
+    let shares = shares(line.unwrap_or_default());
+    let (missing, causes) = shares.split_first().unwrap_or((&0.0, &[]));
+    let told: f64 = causes.iter().sum();
+    // Each is rounded, and left out if it is none so.
+    assert!((missing - told).abs() < 0.5, "{line:?}");
+    assert!(*missing < 5.0, "{line:?}");
+}
+
+/// The percentages in a line.
+fn shares(line: &str) -> Vec<f64> {
+    let parts = line
+        .split(" %")
+        .filter_map(|part| part.rsplit([' ', '(']).next());
+    parts.filter_map(|number| number.parse().ok()).collect()
 }
 
 #[test]
@@ -695,7 +736,7 @@ fn lines_have_the_time_that_is_waited_in_what_they_call() {
         let all = ours(&[&["annotate", "--percent-limit", "1"][..], &of_clock].concat());
         assert!(all.contains("<wait_sleep>:"), "{}", excerpt(&all));
     }
-    let listing = ours(&["annotate", "wait_sleep", "--clock", "cpu", "--stdio"]);
+    let listing = ours(&["annotate", "--clock", "cpu", "--stdio"]);
     assert!(!listing.contains("with what is called there"), "{listing}");
 }
 

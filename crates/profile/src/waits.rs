@@ -67,15 +67,19 @@ pub enum StackSource {
     SystemCall,
     /// That of the thread's nearest CPU sample, which is only near the place.
     NearestSample,
+    /// None was taken, but the thread had not run yet: it is the function with
+    /// which the kernel has each begin.
+    NotRunYet,
 }
 
 impl StackSource {
-    const ALL: [(u8, Self, &'static str); 5] = [
+    const ALL: [(u8, Self, &'static str); 6] = [
         (0, Self::None, "none"),
         (1, Self::Switch, "switch"),
         (2, Self::Sleeping, "sleeping"),
         (3, Self::SystemCall, "system call"),
         (4, Self::NearestSample, "nearest sample"),
+        (5, Self::NotRunYet, "not run yet"),
     ];
 
     /// Its number in recordings.

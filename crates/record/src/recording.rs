@@ -603,13 +603,16 @@ fn waits<'a>(
     shared: &'a Shared,
     (opened, written): (&[EventDescription], &[EventDescription]),
 ) -> Option<Waits<'a>> {
+    let is_of_leavings = |event: &&EventDescription| {
+        waits::is_of_waits(&event.name) && waits::has_stacks(&event.attr)
+    };
+    let of_leavings = opened.iter().find(is_of_leavings);
     let of = OfRecording {
         options: options.waits?,
         keeps_switches: options.extras.switches,
         whole_cpus: options.target == Target::System,
-        has_stacks: opened
-            .iter()
-            .any(|event| waits::is_of_waits(&event.name) && waits::has_stacks(&event.attr)),
+        has_stacks: of_leavings.is_some(),
+        has_kernel: of_leavings.is_some_and(|event| waits::has_kernel(&event.attr)),
         thinner: thinner(options, set),
         threads: attached(options, tasks),
         clock: options.used_clock()?.id,

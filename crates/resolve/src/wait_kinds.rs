@@ -10,6 +10,7 @@ use prof_profile::{
     Counted, DroppedCount, Profile, StackId, StackSource, Wait, WaitKind, WaitState,
 };
 use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 /// Whole names of functions, or how they begin, before what compilers put
@@ -200,45 +201,81 @@ const TOO_SHORT: &str = "of waits below 5 ms: for this user stacks are read whil
 /// ns.
 const SHORT: u64 = 5_000_000;
 
-/// How many waits have no stack, with their share of the time waited, and how much
-/// of that is of threads that cannot have one.
-fn without_stack(profile: &Profile) -> Option<DroppedCount> {
-    let (mut count, mut ns, mut all) = (0_u64, 0_u64, 0_u64);
-    let (mut started, mut in_kernel, mut preempted) = (0_u64, 0_u64, 0_u64);
-    let (mut short, mut has_switches) = (0_u64, false);
-    for sample in profile.samples.iter() {
-        let Some(wait) = sample.wait.and_then(|id| profile.samples.wait(id)) else {
-            continue;
-        };
-        all = all.saturating_add(sample.period);
-        if wait.counted == Counted::ByOthers {
-            continue;
+/// Why a wait has no stack, of all such waits of a recording each time one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Cause {
+    Preempted,
+    NotRunYet,
+    KernelThread,
+    NoneChosen,
+    RecordsLost,
+    BegunBefore,
+    TooShort,
+    NotRead,
+    NotSampled,
+}
+
+impl Cause {
+    /// Of a wait of this period, ns, without a stack; of one of a recording in which the
+    /// kernel samples leavings, or of another.
+    fn of(wait: &Wait, period: u64, has_switches: bool) -> Self {
+        match (wait.state, wait.kind) {
+            _ if wait.counted == Counted::ForOthers => Self::NoneChosen,
+            (WaitState::Started, _) => Self::NotRunYet,
+            (WaitState::Preempted, _) if !has_switches => Self::Preempted,
+            (_, WaitKind::KernelThread) => Self::KernelThread,
+            _ if wait.is_unsure => Self::RecordsLost,
+            _ if wait.began_before => Self::BegunBefore,
+            _ if has_switches => Self::NotSampled,
+            _ if wait.length(period) < SHORT => Self::TooShort,
+            _ => Self::NotRead,
         }
-        has_switches |= wait.source == StackSource::Switch;
-        if wait.source == StackSource::None {
+    }
+
+    fn text(self, has_cpu_samples: bool) -> &'static str {
+        match self {
+            Self::Preempted => PREEMPTED[usize::from(!has_cpu_samples)],
+            Self::NotRunYet => "of threads that had not run yet",
+            Self::KernelThread => "of kernel threads",
+            Self::NoneChosen => "of threads of whose short waits none was chosen by chance",
+            Self::RecordsLost => "while records were lost",
+            Self::BegunBefore => "of waits that had begun before the recording",
+            Self::TooShort => TOO_SHORT,
+            Self::NotRead => "of longer ones, whose stacks could not be read meanwhile",
+            Self::NotSampled => "of which the kernel gave no sample",
+        }
+    }
+}
+
+/// How many waits have no stack, with their share of the time waited, and why.
+fn without_stack(profile: &Profile) -> Option<DroppedCount> {
+    let waits = || {
+        let samples = profile.samples.iter();
+        samples.filter_map(|sample| {
+            let wait = profile.samples.wait(sample.wait?)?;
+            Some((*wait, sample.period))
+        })
+    };
+    let has_switches = waits().any(|(wait, _)| wait.source == StackSource::Switch);
+    let (mut count, mut all) = (0_u64, 0_u64);
+    let mut causes: BTreeMap<Cause, u64> = BTreeMap::new();
+    for (wait, period) in waits() {
+        all = all.saturating_add(period);
+        if wait.source == StackSource::None && wait.counted != Counted::ByOthers {
             count += 1;
-            ns = ns.saturating_add(sample.period);
-            let of = match (wait.state, wait.kind) {
-                (WaitState::Started, _) => &mut started,
-                (WaitState::Preempted, _) => &mut preempted,
-                (_, WaitKind::KernelThread) => &mut in_kernel,
-                (WaitState::Blocked, _) if wait.length(sample.period) < SHORT => &mut short,
-                _ => continue,
-            };
-            *of = of.saturating_add(sample.period);
+            let of = causes.entry(Cause::of(&wait, period, has_switches));
+            let sum = of.or_default();
+            *sum = sum.saturating_add(period);
         }
     }
     let share = |ns: u64| 100.0 * ns as f64 / all.max(1) as f64;
+    let ns = causes
+        .values()
+        .fold(0, |sum: u64, &ns| sum.saturating_add(ns));
     let mut what = format!("a wait has no stack ({:.1} % of the time waited", share(ns));
-    let has_others = profile.events.iter().any(|event| !event.is_off_cpu);
-    let of = [
-        (preempted, PREEMPTED[usize::from(!has_others)]),
-        (started, "of threads that had not run yet"),
-        (in_kernel, "of kernel threads"),
-        (if has_switches { 0 } else { short }, TOO_SHORT),
-    ];
-    for (ns, whose) in of.into_iter().filter(|&(ns, _)| share(ns) >= 0.05) {
-        _ = write!(what, "; {:.1} % {whose}", share(ns));
+    let has_cpu_samples = profile.events.iter().any(|event| !event.is_off_cpu);
+    for (cause, ns) in causes.into_iter().filter(|&(_, ns)| share(ns) >= 0.05) {
+        _ = write!(what, "; {:.1} % {}", share(ns), cause.text(has_cpu_samples));
     }
     what.push(')');
     (count > 0).then_some(DroppedCount { what, count })
@@ -278,8 +315,43 @@ fn of(profile: &Profile, stack: StackId) -> Option<WaitKind> {
 
 #[cfg(test)]
 mod tests {
-    use super::{FUNCTIONS, Fit, of_function};
-    use prof_profile::WaitKind;
+    use super::{Cause, FUNCTIONS, Fit, of_function};
+    use prof_profile::{Counted, Wait, WaitKind, WaitState};
+
+    #[test]
+    fn a_wait_without_a_stack_has_one_cause() {
+        let of = |state| Wait {
+            state,
+            ..Wait::default()
+        };
+        let rest = Wait {
+            counted: Counted::ForOthers,
+            ..of(WaitState::Preempted)
+        };
+        let before = Wait {
+            began_before: true,
+            ..of(WaitState::Unknown)
+        };
+        let unsure = Wait {
+            is_unsure: true,
+            ..before
+        };
+        let blocked = of(WaitState::Blocked);
+        let cases = [
+            (rest, 1, true, Cause::NoneChosen),
+            (of(WaitState::Started), 1, false, Cause::NotRunYet),
+            (of(WaitState::Preempted), 1, false, Cause::Preempted),
+            (of(WaitState::Preempted), 1, true, Cause::NotSampled),
+            (before, 1, true, Cause::BegunBefore),
+            (unsure, 1, true, Cause::RecordsLost),
+            (blocked, 1, true, Cause::NotSampled),
+            (blocked, 1, false, Cause::TooShort),
+            (blocked, super::SHORT, false, Cause::NotRead),
+        ];
+        for (wait, ns, has_switches, expected) in cases {
+            assert_eq!(Cause::of(&wait, ns, has_switches), expected, "{wait:?}");
+        }
+    }
 
     #[test]
     fn a_function_tells_what_is_waited_for() {

@@ -14,6 +14,9 @@ use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 /// after it has chosen: the one that chooses then samples nothing itself, and may
 /// do without call chain, registers and stack.
 ///
+/// The first samples of each thread are likelier ([`Self::halvings_of`]), so that
+/// threads that live for a moment have some.
+///
 /// Needs Linux 5.2, and `CAP_BPF` with `CAP_PERFMON`, or `CAP_SYS_ADMIN`.
 ///
 /// Source: bpf(2); `linux/bpf.h`, `struct bpf_insn` and `union bpf_attr`.
@@ -23,7 +26,21 @@ pub struct RandomChoice {
     program: OwnedFd,
     /// A `BPF_MAP_TYPE_PERF_EVENT_ARRAY`: by CPU the event that takes samples.
     takers: Option<OwnedFd>,
+    /// A `BPF_MAP_TYPE_ARRAY` of one value, a table of slots: by the lower bits of the tid
+    /// who was asked for last, and how often. `None` where the kernel had no memory for
+    /// it.
+    threads: Option<OwnedFd>,
 }
+
+/// So many samples of a thread come at first with probability 1, then of as many
+/// each second, of twice as many one in four, and so on.
+const FIRST: u32 = 16;
+/// But none more than `2^LIKELIER` times as likely as the others.
+const LIKELIER: u32 = 3;
+/// Threads of which it is known how often they were asked for. Numbers of threads follow
+/// each other, so that two whose lower bits are equal hardly live at the same time; they
+/// would count as new in turns.
+const SLOTS: u32 = 1 << 15;
 
 /// The limit that no random number of 32 bits reaches.
 const ALL: u64 = 1 << 32;
@@ -57,7 +74,9 @@ impl RandomChoice {
         const PERF_EVENT: u32 = 7;
         const ARRAY: u32 = 2;
         let limit = new_map(ARRAY, 8, 1)?;
-        let code = program(limit.as_raw_fd(), takers.as_ref().map(AsRawFd::as_raw_fd));
+        let threads = new_map(ARRAY, SLOTS * SLOT, 1).ok();
+        let of = |map: &Option<OwnedFd>| map.as_ref().map(AsRawFd::as_raw_fd);
+        let code = program(limit.as_raw_fd(), of(&threads), of(&takers));
         let license = c"GPL";
         // prog_type, insn_cnt; insns, license; the rest 0: no log.
         let mut attr = [0_u64; ATTR_WORDS];
@@ -69,6 +88,7 @@ impl RandomChoice {
             limit,
             program,
             takers,
+            threads,
         };
         choice.one_in(0)?;
         Ok(choice)
@@ -79,6 +99,15 @@ impl RandomChoice {
     pub fn one_in(&self, halvings: u32) -> io::Result<()> {
         let value = ALL >> halvings.min(32);
         update(&self.limit, 0, (&raw const value) as u64)
+    }
+
+    /// With what halvings the `nth` sample of a thread is chosen, the first being 1,
+    /// while others are [one in](Self::one_in) `2^halvings`.
+    pub fn halvings_of(&self, nth: u64, halvings: u32) -> u32 {
+        match self.threads {
+            Some(_) => likelier(nth, halvings),
+            None => halvings,
+        }
     }
 
     /// Attaches the choice to an event, which must be a sampling one without a
@@ -112,51 +141,140 @@ fn update(map: &OwnedFd, key: u32, value: u64) -> io::Result<()> {
     bpf(MAP_UPDATE_ELEM, &mut attr).map(drop)
 }
 
-/// The program: whether a random number is below the value of the map `limit`; with
-/// `takers`, a sample by the event of the CPU in that map if it is.
-fn program(limit: i32, takers: Option<i32>) -> Vec<u64> {
+/// What [`limit_of_thread`] computes, as halvings.
+fn likelier(nth: u64, halvings: u32) -> u32 {
+    let of_thread = nth.max(u64::from(FIRST)).next_power_of_two().ilog2() - FIRST.ilog2();
+    halvings.min(of_thread.max(halvings.saturating_sub(LIKELIER)))
+}
+
+/// The program: whether a random number is below the value of the map `limit`, or
+/// that of the thread; with `takers`, a sample by the event of the CPU in that map if
+/// it is.
+fn program(limit: i32, threads: Option<i32>, takers: Option<i32>) -> Vec<u64> {
     const GET_PRANDOM_U32: i32 = 7;
-    const PERF_EVENT_OUTPUT: i32 = 25;
-    const MAP: u8 = 1;
-    const MAP_VALUE: u8 = 2;
-    /// `BPF_F_CURRENT_CPU`, as 32 bits that are not sign-extended.
-    const CURRENT_CPU: i32 = -1;
     let taken = match takers {
         None => vec![instruction(0xb7, 0, 0, 0, 1)],
-        Some(takers) => vec![
-            // r1 = the context; r2 = the map, in two slots; r3 = this CPU's
-            instruction(0xbf, 1, 7, 0, 0),
-            instruction(0x18, 2, MAP, 0, takers),
-            0,
-            instruction(0xb4, 3, 0, 0, CURRENT_CPU),
-            // r4 = address of 8 bytes of nothing, since there must be some; r5 = 8
-            instruction(0x7a, 10, 0, -8, 0),
-            instruction(0xbf, 4, 10, 0, 0),
-            instruction(0x07, 4, 0, 0, -8),
-            instruction(0xb7, 5, 0, 0, 8),
-            instruction(0x85, 0, 0, 0, PERF_EVENT_OUTPUT),
-            instruction(0xb7, 0, 0, 0, 0),
-        ],
+        Some(takers) => hand_over(takers),
     };
-    let past = i16::try_from(taken.len()).expect("it is short");
     let mut code = vec![
         // r7 = the context
         instruction(0xbf, 7, 1, 0, 0),
+        // r1 = address of the map's value, in two slots; r8 = the limit
+        instruction(0x18, 1, MAP_VALUE, 0, limit),
+        0,
+        instruction(0x79, 8, 1, 0, 0),
+    ];
+    code.extend(threads.map(limit_of_thread).unwrap_or_default());
+    code.extend([
         instruction(0x85, 0, 0, 0, GET_PRANDOM_U32),
         // r6 = the lower half of r0
         instruction(0xbc, 6, 0, 0, 0),
-        // r1 = address of the map's value, in two slots
-        instruction(0x18, 1, MAP_VALUE, 0, limit),
-        0,
-        // r1 = *r1
-        instruction(0x79, 1, 1, 0, 0),
-        // r0 = 0; if r6 >= r1, end
+        // r0 = 0; if r6 >= r8, end
         instruction(0xb7, 0, 0, 0, 0),
-        instruction(0x3d, 6, 1, past, 0),
-    ];
+        instruction(0x3d, 6, 8, past(taken.len()), 0),
+    ]);
     code.extend(taken);
     code.push(instruction(0x95, 0, 0, 0, 0));
     code
+}
+
+/// Which map is meant by a descriptor in an instruction: it, or its value.
+const MAP: u8 = 1;
+const MAP_VALUE: u8 = 2;
+
+/// Has the event of this CPU in the map `takers` sample with the context in r7;
+/// leaves 0 in r0.
+fn hand_over(takers: i32) -> Vec<u64> {
+    const PERF_EVENT_OUTPUT: i32 = 25;
+    /// `BPF_F_CURRENT_CPU`, as 32 bits that are not sign-extended.
+    const CURRENT_CPU: i32 = -1;
+    vec![
+        // r1 = the context; r2 = the map, in two slots; r3 = this CPU's
+        instruction(0xbf, 1, 7, 0, 0),
+        instruction(0x18, 2, MAP, 0, takers),
+        0,
+        instruction(0xb4, 3, 0, 0, CURRENT_CPU),
+        // r4 = address of 8 bytes of nothing, since there must be some; r5 = 8
+        instruction(0x7a, 10, 0, -8, 0),
+        instruction(0xbf, 4, 10, 0, 0),
+        instruction(0x07, 4, 0, 0, -8),
+        instruction(0xb7, 5, 0, 0, 8),
+        instruction(0x85, 0, 0, 0, PERF_EVENT_OUTPUT),
+        instruction(0xb7, 0, 0, 0, 0),
+    ]
+}
+
+/// Bytes of a thread's slot: tid, how often it was asked for, up to how often its
+/// halvings hold, its halvings; each 32 bits.
+const SLOT: u32 = 16;
+
+/// Counts the thread in its slot of the only value of the map `threads`, and makes the
+/// thread's limit that in r8 if it is higher, as far as it may be.
+fn limit_of_thread(threads: i32) -> Vec<u64> {
+    const GET_CURRENT_PID_TGID: i32 = 14;
+    /// More would be no other limit.
+    const MOST_HALVINGS: i32 = 24;
+    let number = |value: u32| i32::try_from(value).expect("it is small");
+    let known = [
+        // w4 = how often, now; w3 = up to; w5 = halvings
+        instruction(0x61, 4, 1, 4, 0),
+        instruction(0x04, 4, 0, 0, 1),
+        instruction(0x63, 1, 4, 4, 0),
+        instruction(0x61, 3, 1, 8, 0),
+        instruction(0x61, 5, 1, 12, 0),
+        // if r4 <= r3 or r5 >= MOST_HALVINGS, past what follows
+        instruction(0xbd, 4, 3, 5, 0),
+        instruction(0x35, 5, 0, 4, MOST_HALVINGS),
+        // w3 *= 2; w5 += 1
+        instruction(0x64, 3, 0, 0, 1),
+        instruction(0x63, 1, 3, 8, 0),
+        instruction(0x04, 5, 0, 0, 1),
+        instruction(0x63, 1, 5, 12, 0),
+    ];
+    let new = [
+        // Once, up to FIRST, none.
+        instruction(0x63, 1, 0, 0, 0),
+        instruction(0x62, 1, 0, 4, 1),
+        instruction(0x62, 1, 0, 8, number(FIRST)),
+        instruction(0x62, 1, 0, 12, 0),
+        instruction(0xb7, 5, 0, 0, 0),
+        instruction(0x05, 0, 0, past(known.len()), 0),
+    ];
+    let mut code = vec![
+        // w0 = the tid; r2 = where its slot is
+        instruction(0x85, 0, 0, 0, GET_CURRENT_PID_TGID),
+        instruction(0xbc, 0, 0, 0, 0),
+        instruction(0xbf, 2, 0, 0, 0),
+        instruction(0x57, 2, 0, 0, number(SLOTS - 1)),
+        instruction(0x27, 2, 0, 0, number(SLOT)),
+        // r1 = the slot; w3 = whose it is; if it is this thread's, past `new`
+        instruction(0x18, 1, MAP_VALUE, 0, threads),
+        0,
+        instruction(0x0f, 1, 2, 0, 0),
+        instruction(0x61, 3, 1, 0, 0),
+        instruction(0x1d, 3, 0, past(new.len()), 0),
+    ];
+    code.extend(new);
+    code.extend(known);
+    code.extend([
+        // r3 = 2^32 >> halvings; r1 = what it may be at most
+        instruction(0xb7, 3, 0, 0, 1),
+        instruction(0x67, 3, 0, 0, 32),
+        instruction(0x7f, 3, 5, 0, 0),
+        instruction(0xbf, 1, 8, 0, 0),
+        instruction(0x67, 1, 0, 0, number(LIKELIER)),
+        // r3 = min(r3, r1); r8 = max(r8, r3)
+        instruction(0xbd, 3, 1, 1, 0),
+        instruction(0xbf, 3, 1, 0, 0),
+        instruction(0xbd, 3, 8, 1, 0),
+        instruction(0xbf, 8, 3, 0, 0),
+    ]);
+    code
+}
+
+/// The offset that passes over so many instructions.
+fn past(instructions: usize) -> i16 {
+    i16::try_from(instructions).expect("a program is short")
 }
 
 /// `struct bpf_insn` in a word: code, registers, offset, immediate.
@@ -258,6 +376,72 @@ mod tests {
         assert!((780..1220).contains(&count), "{count}");
         choice.one_in(32).expect("a limit");
         assert_eq!(taken(&choice), Some(0));
+    }
+
+    #[test]
+    fn the_first_samples_of_a_thread_are_likelier_as_told() {
+        let Ok(choice) = RandomChoice::new() else {
+            println!("skipped: bpf(2) is not permitted here");
+            return;
+        };
+        if choice.threads.is_none() {
+            println!("skipped: no memory for the map of threads");
+            return;
+        }
+        for halvings in [3, 6] {
+            choice.one_in(halvings).expect("a limit");
+            let in_thread = || std::thread::scope(|scope| scope.spawn(|| taken(&choice)).join());
+            let Ok(Some(count)) = in_thread() else {
+                println!("skipped: perf_event_open is not permitted here");
+                return;
+            };
+            let each = (1..=4_000).map(|nth| choice.halvings_of(nth, halvings));
+            let chances: Vec<f64> = each.map(|halvings| 0.5_f64.powi(halvings as i32)).collect();
+            let expected: f64 = chances.iter().sum();
+            let variance: f64 = chances.iter().map(|chance| chance * (1.0 - chance)).sum();
+            // 8 standard deviations, and page faults of the allocator.
+            let off = (count as f64 - expected).abs();
+            assert!(off < 8.0 * variance.sqrt() + 20.0, "{count} of {expected}");
+        }
+    }
+
+    #[test]
+    fn no_sample_is_more_than_eight_times_as_likely_as_others() {
+        let of = |nth| [0, 1, 3, 6].map(|halvings| super::likelier(nth, halvings));
+        assert_eq!(of(1), [0, 0, 0, 3]);
+        assert_eq!(of(16), [0, 0, 0, 3]);
+        assert_eq!(of(17), [0, 1, 1, 3]);
+        assert_eq!(of(64), [0, 1, 2, 3]);
+        assert_eq!(of(513), [0, 1, 3, 6]);
+        assert_eq!(of(u64::from(u32::MAX)), [0, 1, 3, 6]);
+    }
+
+    #[test]
+    fn of_a_new_thread_whose_samples_are_few_all_are_taken() {
+        let Ok(choice) = RandomChoice::new() else {
+            println!("skipped: bpf(2) is not permitted here");
+            return;
+        };
+        choice.one_in(3).expect("a limit");
+        let counts: Vec<Option<usize>> = (0..20)
+            .map(|_| {
+                let few = || {
+                    let event = Event::open(&page_faults(), Target::THIS, None).ok()?;
+                    let mut ring = Ring::map(&event, 8).ok()?;
+                    choice.attach(&event).ok()?;
+                    event.enable().ok()?;
+                    fault(10);
+                    Some(samples(&mut ring))
+                };
+                std::thread::scope(|scope| scope.spawn(few).join().expect("it does not panic"))
+            })
+            .collect();
+        // Others' may be among the first 16: the allocator's.
+        let is_whole = |count: &Option<usize>| count.is_none_or(|count| count >= 10);
+        assert!(
+            choice.threads.is_none() || counts.iter().all(is_whole),
+            "{counts:?}"
+        );
     }
 
     #[test]

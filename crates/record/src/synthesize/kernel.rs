@@ -34,6 +34,34 @@ pub fn kernel_build_id() -> Option<BuildId> {
     find_build_id(&fs::read("/sys/kernel/notes").ok()?, ByteOrder::NATIVE, 4)
 }
 
+/// Where each task begins that the kernel makes: the function that it returns to when it
+/// first runs. `None` where addresses are hidden.
+pub fn first_of_tasks() -> Option<u64> {
+    first_in(BufReader::new(File::open("/proc/kallsyms").ok()?))
+}
+
+fn first_in(kallsyms: impl BufRead) -> Option<u64> {
+    // Of x86 since Linux 6.6, where the second is what it calls; of others.
+    const NAMES: [&[u8]; 2] = [b"ret_from_fork_asm", b"ret_from_fork"];
+    let mut found = None;
+    for line in kallsyms.split(b'\n') {
+        let line = line.ok()?;
+        let Some((address, name)) = symbol(&line) else {
+            continue;
+        };
+        match NAMES.iter().position(|&known| known == name) {
+            Some(0) => return (address != 0).then_some(address),
+            Some(_) => found = Some(address),
+            None => {}
+        }
+        // Modules follow, which have none.
+        if name == b"_etext" {
+            break;
+        }
+    }
+    found.filter(|&address| address != 0)
+}
+
 fn kernel_image() -> Option<KernelImage> {
     let kallsyms = BufReader::new(File::open("/proc/kallsyms").ok()?);
     let text = kernel_text(kallsyms, kernel_code_size())?;
@@ -184,7 +212,7 @@ fn module_build_id(name: &str) -> Option<BuildId> {
 
 #[cfg(test)]
 mod tests {
-    use super::{KernelText, LoadedModule, code_size_in, kernel_text, parse_module};
+    use super::{KernelText, LoadedModule, code_size_in, first_in, kernel_text, parse_module};
 
     const KALLSYMS: &[u8] = b"ffffffff81000000 T _stext\nffffffff81000000 T _text\n\
         ffffffff81000040 t do_one\nffffffff81000080 T _etext\nffffffffc0000000 t init\t[ext4]\n";
@@ -195,6 +223,16 @@ mod tests {
             len,
             symbol: "_text",
         }
+    }
+
+    #[test]
+    fn tasks_begin_where_the_kernel_has_them_return_to() {
+        let both = b"f1 T _text\nf4 T ret_from_fork\nf8 T ret_from_fork_asm\n";
+        assert_eq!(first_in(&both[..]), Some(0xf8));
+        let one = b"f1 T _text\nf4 t ret_from_fork\nf9 T _etext\nfa t ret_from_fork_asm\t[m]\n";
+        assert_eq!(first_in(&one[..]), Some(0xf4));
+        assert_eq!(first_in(&b"00 T _text\n00 T ret_from_fork_asm\n"[..]), None);
+        assert_eq!(first_in(KALLSYMS), None);
     }
 
     #[test]

@@ -20,7 +20,7 @@ use prof_perfdata::write::{Features, RecordedBuildId, Trailer, append_short};
 use std::collections::BTreeMap;
 
 pub use cgroups::cgroups;
-pub use kernel::{KernelImage, images as kernel_images, kernel_build_id};
+pub use kernel::{KernelImage, first_of_tasks, images as kernel_images, kernel_build_id};
 pub use machine::{MachineFacts, machine_features, online_cpus};
 pub use procfs::{processes, threads_of};
 

@@ -86,6 +86,12 @@ pub(crate) fn has_stacks(opened: &EventAttr) -> bool {
     opened.config == Software::CONTEXT_SWITCHES.0
 }
 
+/// Whether its stacks, as it was opened, have the kernel's functions.
+pub(crate) fn has_kernel(opened: &EventAttr) -> bool {
+    opened.sample_type.has(SampleType::CALLCHAIN)
+        && !opened.flags.has(AttrFlags::EXCLUDE_CALLCHAIN_KERNEL)
+}
+
 /// The event as the file's header has it: what its samples are then.
 pub(crate) fn written(attr: &EventAttr) -> EventAttr {
     EventAttr {

@@ -28,6 +28,7 @@ mod watch;
 
 use crate::options::{Options, WaitOptions};
 use crate::rounds;
+use crate::synthesize;
 use crate::tally::Tally;
 use pairing::{Change, Mark, Pairing, Thread, Waited};
 use prof_abi::{ByteOrder, CallchainContext, CpuMode, Misc, RecordType};
@@ -39,11 +40,14 @@ use prof_perfdata::{Body, Event, Events, Record, Sample, WaitWord};
 use prof_profile::{StackSource, WaitKind, WaitState};
 use prof_sys::clock;
 use rustc_hash::FxHashMap;
+use std::cell::OnceCell;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 pub use account::WaitAccount;
-pub(crate) use event::{dropped_kernel, has_stacks, is_of_waits, planned, wants_thinned, written};
+pub(crate) use event::{
+    dropped_kernel, has_kernel, has_stacks, is_of_waits, planned, wants_thinned, written,
+};
 use holders::Held;
 pub(crate) use readings::Readings;
 pub(crate) use sleepers::{FIRST_ARGUMENT, ReadAlso, Sleepers, Whom};
@@ -117,6 +121,9 @@ pub(crate) struct Waits<'a> {
     keeps_switches: bool,
     /// Samples of other events may stand for leavings.
     keeps_nearest: bool,
+    /// Where tasks begin that have not run yet, if waits have the kernel's functions.
+    has_kernel: bool,
+    first_of_tasks: OnceCell<Option<u64>>,
     /// They would, but there are none.
     has_no_nearest: bool,
     pairing: Pairing,
@@ -147,8 +154,9 @@ pub(crate) struct OfRecording<'a> {
     /// Whether switch records were asked for.
     pub(crate) keeps_switches: bool,
     pub(crate) whole_cpus: bool,
-    /// Whether the kernel samples each leaving.
+    /// Whether the kernel samples each leaving, and whether with its own functions.
     pub(crate) has_stacks: bool,
+    pub(crate) has_kernel: bool,
     /// What chooses which leavings it samples, if not each.
     pub(crate) thinner: Option<Thinner>,
     /// Threads that are attached to.
@@ -183,6 +191,8 @@ impl<'a> Waits<'a> {
             wakers: Wakers::among(written),
             keeps_switches: of.keeps_switches,
             keeps_nearest: !of.has_stacks,
+            has_kernel: of.has_kernel,
+            first_of_tasks: OnceCell::new(),
             has_no_nearest: !of.has_stacks && written.len() == 1,
             pairing: Pairing::new(of.whole_cpus),
             thinner: of.thinner,
@@ -238,7 +248,7 @@ impl<'a> Waits<'a> {
             count += u64::from(is_switch && leaves(record));
         });
         thinner.left(until, count);
-        thinner.pace().is_on()
+        thinner.is_on()
     }
 
     /// Nothing older than `horizon`, ns, will be passed: `out` gets the waits
@@ -292,6 +302,7 @@ impl<'a> Waits<'a> {
             }
             let wait = Waited {
                 thread: Thread { pid, tid, cpu: 0 },
+                nth: 0,
                 begin: self.pairing.began(),
                 end,
                 state: WaitState::Blocked,
@@ -503,7 +514,7 @@ impl<'a> Waits<'a> {
         }
         self.last = self.last.max(wait.end);
         let thinner = self.thinner.as_ref();
-        let halvings = thinner.map_or(0, |thinner| thinner.pace().thinned(&wait));
+        let halvings = thinner.map_or(0, |thinner| thinner.thinned(&wait));
         if halvings == 0 {
             let has_stack = self.write(&wait, 0, out);
             self.note(&wait, length, has_stack);
@@ -536,6 +547,7 @@ impl<'a> Waits<'a> {
         for rest in told.rest {
             let wait = Waited {
                 thread: rest.thread,
+                nth: 0,
                 begin: rest.until,
                 end: rest.until,
                 state: rest.state,
@@ -585,28 +597,7 @@ impl<'a> Waits<'a> {
         let length = wait.end.saturating_sub(wait.begin);
         let record = wait.sample.as_deref();
         let view = record.and_then(|record| Record::new(record, 0, &self.events));
-        let sample = view.as_ref().and_then(|view| {
-            let event = view.events().get(view.event_index()?)?;
-            Some((
-                view.event_index()? == self.event,
-                view.sample_of(event).ok()?,
-            ))
-        });
-        let found = sample.map_or(Found::Nothing, |(is_own, sample)| {
-            let told = sample.transaction().and_then(WaitWord::decode);
-            let has_stack = sample
-                .callchain()
-                .is_none_or(|mut chain| chain.next().is_some());
-            match (is_own, told) {
-                (false, _) => Found::Nearest(sample),
-                (true, Some(told)) if has_stack => Found::Read(sample, told),
-                (true, Some(word)) => Found::Told {
-                    word,
-                    address: sample.addr().unwrap_or(0),
-                },
-                (true, None) => Found::Switch(sample),
-            }
-        });
+        let found = self.found(wait, view.as_ref());
         let fields = AsWait {
             end: wait.end,
             period: match times {
@@ -629,6 +620,10 @@ impl<'a> Waits<'a> {
                 as_wait(sample, fields, out);
                 self.settle_names(wait, sample, (out, begin));
             }
+            Found::NotRunYet(first) => {
+                let chain = [CallchainContext::KERNEL.0, *first];
+                self.append_new(wait, fields, &chain, out);
+            }
             Found::Nearest(sample) => {
                 let chain: Vec<u64> = sample.callchain().into_iter().flatten().collect();
                 self.append_new(wait, fields, &chain, out);
@@ -636,6 +631,42 @@ impl<'a> Waits<'a> {
             Found::Nothing | Found::Told { .. } => self.append_new(wait, fields, &[], out),
         }
         !matches!(found, Found::Nothing | Found::Told { .. })
+    }
+
+    /// What is known of a wait, by its sample.
+    fn found<'r>(&self, wait: &Waited, view: Option<&Record<'r>>) -> Found<'r> {
+        let sample = view.and_then(|view| {
+            let event = view.events().get(view.event_index()?)?;
+            Some((
+                view.event_index()? == self.event,
+                view.sample_of(event).ok()?,
+            ))
+        });
+        let Some((is_own, sample)) = sample else {
+            return self.without_sample(wait);
+        };
+        let told = sample.transaction().and_then(WaitWord::decode);
+        let has_stack = sample
+            .callchain()
+            .is_none_or(|mut chain| chain.next().is_some());
+        match (is_own, told) {
+            (false, _) => Found::Nearest(sample),
+            (true, Some(told)) if has_stack => Found::Read(sample, told),
+            (true, Some(word)) => Found::Told {
+                word,
+                address: sample.addr().unwrap_or(0),
+            },
+            (true, None) => Found::Switch(sample),
+        }
+    }
+
+    /// What is known of a wait without a sample.
+    fn without_sample<'r>(&self, wait: &Waited) -> Found<'r> {
+        if wait.state != WaitState::Started || !self.has_kernel {
+            return Found::Nothing;
+        }
+        let first = self.first_of_tasks.get_or_init(synthesize::first_of_tasks);
+        first.map_or(Found::Nothing, Found::NotRunYet)
     }
 
     /// Adds a wait that was written to the account.
@@ -708,6 +739,8 @@ enum Found<'a> {
     },
     /// A sample of shortly before, of another event.
     Nearest(Sample<'a>),
+    /// No sample, but where the kernel has tasks begin.
+    NotRunYet(u64),
 }
 
 impl Found<'_> {
@@ -716,7 +749,7 @@ impl Found<'_> {
         match self {
             Self::Switch(sample) | Self::Read(sample, _) => sample.addr().unwrap_or(0),
             Self::Told { address, .. } => *address,
-            Self::Nothing | Self::Nearest(_) => 0,
+            Self::Nothing | Self::Nearest(_) | Self::NotRunYet(_) => 0,
         }
     }
 }
@@ -729,6 +762,7 @@ fn word(wait: &Waited, found: &Found<'_>) -> WaitWord {
         Found::Read(_, told) => (StackSource::Sleeping, Some(told)),
         Found::Told { word, .. } => (StackSource::None, Some(word)),
         Found::Nearest(_) => (StackSource::NearestSample, None),
+        Found::NotRunYet(_) => (StackSource::NotRunYet, None),
     };
     let kind = match (wait.state.is_runnable(), told) {
         (true, _) => WaitKind::Cpu.code(),

@@ -64,6 +64,8 @@ pub(super) struct Thread {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Waited {
     pub(super) thread: Thread,
+    /// How often the thread had left a CPU when it began, this time included.
+    pub(super) nth: u64,
     /// ns.
     pub(super) begin: u64,
     pub(super) end: u64,
@@ -89,6 +91,8 @@ struct Known {
     /// Who was seen to hold what it waited for.
     held: Option<Reading<u32>>,
     place: ThreadState,
+    /// How often it left a CPU, in all parts.
+    left: u64,
     /// When it came to run, ns.
     ran_at: u64,
     at: Thread,
@@ -246,6 +250,7 @@ impl Pairing {
         if known.part != part {
             *known = Known {
                 part,
+                left: known.left,
                 ..Known::default()
             };
         }
@@ -269,6 +274,7 @@ impl Pairing {
             }
             return;
         }
+        known.left += 1;
         known.read = None;
         known.held = None;
         let sample = known.sample.take();
@@ -310,6 +316,7 @@ impl Pairing {
         let held = known.held.take();
         let wait = Waited {
             thread: known.at,
+            nth: known.left,
             begin: *since,
             end: time,
             state: WaitState::Blocked,
@@ -339,6 +346,7 @@ impl Pairing {
                 let sample = within(begin);
                 Some(Waited {
                     thread,
+                    nth: known.left,
                     begin: begin.min(time),
                     end: time,
                     state: of_unseen(sample.is_some()),
@@ -355,6 +363,7 @@ impl Pairing {
                 sample,
             } => Some(Waited {
                 thread,
+                nth: known.left,
                 begin: since.min(time),
                 end: time,
                 state,
@@ -406,6 +415,7 @@ impl Pairing {
             };
             open.push(Waited {
                 thread: known.at,
+                nth: known.left,
                 begin: since.min(time),
                 end: time,
                 state,

@@ -15,7 +15,11 @@
 //! ```
 //!
 //! Which of the two a wait is in hangs on when it began, on its state and
-//! length, and never on whether it has a stack. A chosen wait stands for 2^k:
+//! length, and on the how-manieth of its thread it is, and never on whether it has a
+//! stack. The first waits of a thread are likelier to be chosen, with a probability
+//! of their own that is known (`RandomChoice::halvings_of`): else nothing would be
+//! known of most tasks that live for some milliseconds, as those of a build. A chosen
+//! wait stands for 2^k:
 //! sums of that are unbiased, whatever the lengths. So that all periods of a
 //! thread and state sum up to the time that it waited, what a batch told too
 //! little or too much by chance is made up for by the next: its waits stand
@@ -69,9 +73,15 @@ impl Thinner {
         }
     }
 
-    /// Which share of leavings is sampled.
-    pub(super) fn pace(&self) -> &Pace {
-        &self.pace
+    /// Whether some samples are not taken now.
+    pub(super) fn is_on(&self) -> bool {
+        self.pace.is_on()
+    }
+
+    /// For how many halvings a wait is one of those of which some are chosen;
+    /// 0 if it is none of them.
+    pub(super) fn thinned(&self, wait: &Waited) -> u32 {
+        self.choice.halvings_of(wait.nth, self.pace.thinned(wait))
     }
 
     /// So many threads left their CPUs since the last time, until then, ns.
@@ -119,7 +129,7 @@ impl Pace {
     }
 
     /// Whether some samples are not taken now.
-    pub(crate) fn is_on(&self) -> bool {
+    fn is_on(&self) -> bool {
         self.halvings() > 0
     }
 
@@ -177,9 +187,9 @@ impl Pace {
         self.changes.push_back((time, halvings));
     }
 
-    /// For how many halvings a wait is one of those of which some are chosen;
-    /// 0 if it is none of them.
-    pub(super) fn thinned(&self, wait: &Waited) -> u32 {
+    /// With what halvings waits were chosen among which this one is, if the first of
+    /// a thread were no likelier; 0 if it is none of them.
+    fn thinned(&self, wait: &Waited) -> u32 {
         let length = wait.end.saturating_sub(wait.begin);
         let may_be = match wait.state {
             WaitState::Blocked => length < LONG && !wait.began_before,
@@ -391,6 +401,7 @@ mod tests {
                 tid: 7,
                 cpu: 0,
             },
+            nth: 1,
             begin,
             end,
             state,
