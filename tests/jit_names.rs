@@ -28,6 +28,11 @@ fn program(test: &str) -> Option<PathBuf> {
 
 /// Records the program with these lines in its perf map.
 fn record(test: &str, lines: &[&str]) -> Option<Recorded> {
+    record_in(test, None, lines)
+}
+
+/// The same; its code is in a memory file of this name, if there is one.
+fn record_in(test: &str, memfd: Option<&str>, lines: &[&str]) -> Option<Recorded> {
     let program = program(test)?;
     let data = scratch().join(format!("{test}.data"));
     let output = prof_command()
@@ -36,6 +41,7 @@ fn record(test: &str, lines: &[&str]) -> Option<Recorded> {
         .arg("--")
         .arg(&program)
         .args(lines)
+        .envs(memfd.map(|name| ("MEMFD", name)))
         .output()
         .expect("prof starts");
     assert!(output.status.success(), "{output:?}");
@@ -95,6 +101,21 @@ fn a_map_as_the_jdk_writes_it_names_code_and_one_function_is_one_row() {
             "{}",
             theirs.text()
         );
+    }
+}
+
+/// .NET and Erlang write their code through a second mapping of a memory file.
+#[test]
+fn code_in_a_memory_file_of_a_runtime_is_named() {
+    for memfd in ["doublemapper", "vmem"] {
+        let lines = ["@0 c secret", "@1 c secret"];
+        let Some(recorded) = record_in("code-memfd", Some(memfd), &lines) else {
+            return;
+        };
+        assert!(is_named(&recorded), "{memfd}: {:?}", rows(&recorded));
+        let causes = causes(&report(&recorded));
+        let is_gone = |cause: &String| cause.contains("the file is gone");
+        assert!(!causes.iter().any(is_gone), "{causes:#?}");
     }
 }
 

@@ -94,11 +94,17 @@ impl MappedDsos {
     }
 }
 
+/// Memory files to which runtimes write the code that they make, since it may
+/// not be written where it runs: .NET's, those of asmjit (Erlang, Elixir), and
+/// QEMU's. Other memory files may be programs (`runc`).
+const CODE_MEMFDS: [&[u8]; 3] = [b"/memfd:doublemapper", b"/memfd:vmem", b"/memfd:tcg-jit"];
+
 /// Whether a recorded name stands for memory that no file is behind, which
 /// tools name after the process's perf map.
 pub fn is_anonymous(path: &[u8]) -> bool {
     [&b"//anon"[..], b"/dev/zero", b"/anon_hugepage"]
         .iter()
+        .chain(&CODE_MEMFDS)
         .any(|name| path.starts_with(name))
 }
 
@@ -159,6 +165,8 @@ mod tests {
         assert_eq!(user_kind(b"/usr/bin/true"), DsoKind::File);
         assert_eq!(user_kind(b"//anon"), DsoKind::Jit);
         assert_eq!(user_kind(b"/memfd:x (deleted)"), DsoKind::File);
+        let dot_net = b"/memfd:doublemapper (deleted)";
+        assert_eq!(user_kind(dot_net), DsoKind::Jit);
         assert_eq!(user_kind(b"[vdso]"), DsoKind::Vdso);
         assert_eq!(kernel_kind(b"[kernel.kallsyms]_stext").0, DsoKind::Kernel);
         assert_eq!(

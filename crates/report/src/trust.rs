@@ -692,8 +692,8 @@ pub fn unnamed(reason: UnnamedReason) -> (&'static str, &'static str) {
         ),
         UnnamedReason::NoPerfMap => (
             "the code was made at run time, and no list of its functions was found",
-            "let the runtime write a perf map (node --perf-basic-prof, \
-             java -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit)",
+            "let the runtime write a perf map (node --perf-basic-prof, erl +JPperf true, \
+             mono --jitmap, java -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit)",
         ),
         UnnamedReason::NotInPerfMap => (
             "code made at run time that its perf map or jitdump does not name",

@@ -110,10 +110,23 @@ fn by_frame_pointer(
     caller.set(machine.fp(), saved_fp);
     caller.set_pc(pc);
     if pc != 0 && !follows_call(unwinder, &caller, process) {
-        return Err(ChainEnd::NoUnwindInfo);
+        return match begins_here(cursor, saved_fp, pc, process) {
+            true => Err(ChainEnd::Root),
+            false => Err(ChainEnd::NoUnwindInfo),
+        };
     }
     let slot = fp.wrapping_add(word);
     Ok(Caller::found(caller, FpFrom::Memory(fp), slot))
+}
+
+/// Whether a frame record in run-time code is the outermost of a stack that its
+/// runtime made: it links to no other, and what is to run when its function is
+/// done was called by nobody, but is code that was made at run time as well
+/// (`normal_exit` of Erlang's processes). The zero is read from a record that
+/// other records led to; a register that is zero proves nothing.
+fn begins_here(cursor: &Cursor, saved_fp: u64, pc: u64, process: &mut impl Process) -> bool {
+    let mut is_made = |pc: u64| process.place(Avma(pc)) == CodeAt::Anonymous;
+    saved_fp == 0 && !cursor.is_exact() && is_made(cursor.pc()) && is_made(pc)
 }
 
 /// The caller as the code at the pc shows it: before and after the frame
@@ -318,5 +331,45 @@ mod tests {
         // Before the frame pointer is pushed, and behind.
         assert_eq!(caller(CODE + 0x40, 2), Err(ChainEnd::Unproven));
         assert_eq!(caller(fp, CODE + 0x40), Err(ChainEnd::Unproven));
+    }
+
+    /// A process whose code can be read: a call ends at `CODE + 0x80`.
+    struct Alive(Vec<u64>);
+
+    impl Process for Alive {
+        fn place(&mut self, pc: Avma) -> CodeAt {
+            Ended(Vec::new()).place(pc)
+        }
+
+        fn word(&mut self, address: u64, size: u8) -> Option<u64> {
+            let index = address.checked_sub(STACK)? / u64::from(size);
+            self.0.get(index as usize).copied()
+        }
+
+        fn code(&mut self, at: Avma, out: &mut [u8]) -> usize {
+            for (byte, address) in out.iter_mut().zip(at.0..) {
+                *byte = if address == CODE + 0x7b { 0xe8 } else { 0x90 };
+            }
+            out.len()
+        }
+    }
+
+    #[test]
+    fn a_record_that_links_to_nothing_begins_a_stack_of_run_time_code() {
+        let end = |link: u64, last: u64| {
+            let fp = STACK + 32;
+            let stack = vec![1, 2, 0, 0, fp + 32, CODE + 0x80, 0, 0, link, last];
+            let mut registers = Registers::new(Machine::X86_64, CODE + 0x20, STACK);
+            registers.set(6, fp);
+            let mut cursor = Cursor::innermost(registers);
+            let mut process = Alive(stack);
+            let mut unwinder = Unwinder::default();
+            let stepped = unwinder.step(&mut cursor, &mut process);
+            assert!(stepped.is_ok() && cursor.pc() == CODE + 0x80);
+            unwinder.step(&mut cursor, &mut process).map(|_| ())
+        };
+        assert_eq!(end(0, CODE + 0x100), Err(ChainEnd::Root));
+        assert_eq!(end(0, CODE + 0x80), Ok(()), "called");
+        assert_eq!(end(STACK + 80, CODE + 0x100), Err(ChainEnd::NoUnwindInfo));
     }
 }
