@@ -334,6 +334,9 @@ fn programs_that_live_for_a_moment_have_stacks_where_they_wait() {
     let text = String::from_utf8_lossy(&output.expect("prof starts").stdout).into_owned();
     // Some were not taken.
     assert!(text.contains("others stand for it"), "{text}");
+    // Of a program that exec was about to replace nothing is left to be read.
+    let of_gone = text.contains("had changed when it was read ([unknown]");
+    assert!(!of_gone, "{}", excerpt(&text));
     let mut lines = text.lines();
     let line = lines.find(|line| line.contains("a wait has no stack"));
     let shares = shares(line.unwrap_or_default());

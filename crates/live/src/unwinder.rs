@@ -439,7 +439,7 @@ impl<M: TargetMemory> LiveUnwinder<M> {
         let is_stale = is_stale || in_kernel.is_some_and(|user| self.has_left_stack(user));
         let thread = it.user.as_ref().zip(sample.tid()).filter(|_| !is_stale);
         self.chain.clear();
-        let decided = thread.map(|(&state, tid)| {
+        let mut decided = thread.map(|(&state, tid)| {
             let snapshot = self.snapshots.get(&(tid, time));
             let pieces = snapshot.map(|snapshot| snapshot.pieces.as_slice());
             let frames = &mut self.frames;
@@ -467,6 +467,11 @@ impl<M: TargetMemory> LiveUnwinder<M> {
         if is_unknown && if_unknown == IfUnknown::Hold {
             self.held.hold(drained);
             return;
+        }
+        let has_gone = |user| is_nowhere_at_all(&self.processes, user);
+        if is_unknown && in_kernel.is_some_and(has_gone) {
+            self.chain.clear();
+            decided = None;
         }
         if let Some((_, tid)) = thread
             && let Some(used) = self.snapshots.get_mut(&(tid, time))
@@ -673,6 +678,14 @@ fn ended(processes: &Processes, pid: i32, chain: &UserChain, end: ChainEnd) -> E
 /// Whether the very first step failed because no code is known there.
 fn is_nowhere(decided: &Decided, chain: &UserChain) -> bool {
     decided.end == ChainEnd::Unproven && chain.len() < 2
+}
+
+/// Whether a thread in the kernel came from no code that is there, and has no stack: exec
+/// replaced its program, and it came to run the new one before the sample was read
+/// again.
+fn is_nowhere_at_all(processes: &Processes, user: &UserState<'_>) -> bool {
+    let pc = Avma(user.registers.pc());
+    user.dump.bytes.is_empty() && processes.find(user.pid, CpuMode::User, pc).is_none()
 }
 
 /// The process that a record maps something into.
