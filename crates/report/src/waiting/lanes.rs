@@ -31,7 +31,7 @@ impl Doing {
         match self {
             Self::Running => "running",
             Self::Runnable => "for a CPU",
-            Self::Blocked(WaitKind::Unknown) => "blocked",
+            Self::Blocked(WaitKind::Unknown) => "blocked (cause not known)",
             Self::Blocked(kind) => kind.text(),
             Self::Unknown => "not known",
         }

@@ -4,7 +4,7 @@ use crate::paint::{Pen, style_row};
 use crate::shared::Shared;
 use crate::text;
 use crate::theme::{HEAT_LEVELS, Kind, Theme};
-use prof_profile::{Event, EventId, Profile, WaitKind};
+use prof_profile::{Counted, Event, EventId, Profile, StackSource, Wait, WaitKind, WaitState};
 use prof_report::model::TimeRange;
 use prof_report::waiting::lanes::{Doing, Lane, Span};
 use prof_report::waiting::{self, LaneMap};
@@ -181,12 +181,28 @@ fn place(shared: &Shared, span: Span) -> String {
     let stack = span.row.and_then(|row| {
         let profile = shared.profile.as_ref()?;
         let sample = profile.samples.get(row)?;
-        Some(waiting::line(
-            &waiting::shown(profile, sample.stack),
-            COLUMNS,
-        ))
+        let shown = waiting::shown(profile, sample.stack);
+        let line = format!(", in {}", waiting::line(&shown, COLUMNS));
+        let wait = profile.samples.wait_at(row);
+        let is_without = |wait: &&Wait| {
+            wait.source == StackSource::None
+                && profile.stacks.locations(sample.stack).nth(1).is_none()
+        };
+        Some(
+            wait.filter(is_without)
+                .map_or(line, |wait| without_stack(wait).to_owned()),
+        )
     });
-    stack.map_or_else(String::new, |line| format!(", in {line}"))
+    stack.unwrap_or_default()
+}
+
+/// Why it is not said where a wait was.
+fn without_stack(wait: &Wait) -> &'static str {
+    match (wait.counted, wait.state) {
+        (Counted::ByOthers, _) => ", without its stack: others stand for it",
+        (_, WaitState::Started) => ", since it had not run yet",
+        _ => ", without its stack",
+    }
 }
 
 /// The sign of what a thread does, and its colour: that of the same kind of
@@ -232,9 +248,27 @@ fn letter(kind: WaitKind) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use super::letter;
-    use prof_profile::WaitKind;
+    use super::{letter, without_stack};
+    use prof_profile::{Counted, Wait, WaitKind, WaitState};
+    use prof_report::waiting::lanes::Doing;
     use std::collections::BTreeSet;
+
+    #[test]
+    fn a_wait_of_which_little_is_known_says_so() {
+        let blocked = Doing::Blocked(WaitKind::Unknown);
+        assert_eq!(blocked.text(), "blocked (cause not known)");
+        let of = |state, counted| Wait {
+            state,
+            counted,
+            ..Wait::default()
+        };
+        let chosen = of(WaitState::Blocked, Counted::ByOthers);
+        assert!(without_stack(&chosen).contains("others stand for it"));
+        let new = of(WaitState::Started, Counted::ByItself);
+        assert!(without_stack(&new).contains("had not run yet"));
+        let other = of(WaitState::Blocked, Counted::ByItself);
+        assert_eq!(without_stack(&other), ", without its stack");
+    }
 
     #[test]
     fn each_kind_of_wait_has_a_letter_of_its_own() {
