@@ -680,7 +680,10 @@ pub fn unnamed(reason: UnnamedReason) -> (&'static str, &'static str) {
             "the file was replaced by another build",
             "record again, or install the symbols of that build",
         ),
-        UnnamedReason::FileDamaged => ("the file is not readable as ELF", "install it again"),
+        UnnamedReason::FileDamaged => (
+            "the file is not readable as ELF",
+            "install it again; a runtime's own image (sbcl.core) has no names",
+        ),
         UnnamedReason::NoSymbolThere => (
             "the file has no symbol at their address",
             "install its debug symbols",

@@ -20,9 +20,7 @@ pub(crate) fn apply(
             // A frame on the way could not tell it.
             .ok_or(ChainEnd::Unproven)?
             .wrapping_add_signed(*offset),
-        Cfa::Expression(code) => {
-            expression::evaluate(code, registers, None, process).ok_or(ChainEnd::BadUnwindInfo)?
-        }
+        Cfa::Expression(code) => expression::evaluate(code, registers, None, process)?,
     };
     let mut caller = *registers;
     let mut fp = FpFrom::Callee;
@@ -89,12 +87,10 @@ fn value_of(
         Save::Is(offset) => Ok(cfa.wrapping_add_signed(*offset)),
         Save::Register(number) => registers.known(*number).ok_or(bad),
         Save::AtExpression(code) => {
-            let address = expression::evaluate(code, registers, Some(cfa), process).ok_or(bad)?;
+            let address = expression::evaluate(code, registers, Some(cfa), process)?;
             process.word(address, word).ok_or(ChainEnd::StackCut)
         }
-        Save::IsExpression(code) => {
-            expression::evaluate(code, registers, Some(cfa), process).ok_or(bad)
-        }
+        Save::IsExpression(code) => expression::evaluate(code, registers, Some(cfa), process),
         Save::Constant(value) => Ok(*value),
     }
 }

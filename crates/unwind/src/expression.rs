@@ -2,19 +2,25 @@
 
 use crate::{Process, Registers};
 use gimli::{Encoding, EndianSlice, EvaluationResult, Expression, Format, LittleEndian, Value};
+use prof_profile::ChainEnd;
 
 /// Most operations of one expression.
 const MAX_STEPS: u32 = 10_000;
 
 /// The value of `code` in the frame of `registers`; `cfa` is pushed first
-/// where the rule says so. `None` if it fails, costs too much or needs what a
-/// frame does not have.
+/// where the rule says so.
+///
+/// # Errors
+/// [`ChainEnd::StackCut`] where memory cannot be read; otherwise
+/// [`ChainEnd::BadUnwindInfo`]: it fails, costs too much or needs what a frame
+/// does not have.
 pub(crate) fn evaluate(
     code: &[u8],
     registers: &Registers,
     cfa: Option<u64>,
     process: &mut impl Process,
-) -> Option<u64> {
+) -> Result<u64, ChainEnd> {
+    let bad = ChainEnd::BadUnwindInfo;
     let encoding = Encoding {
         address_size: registers.machine().word(),
         format: Format::Dwarf32,
@@ -25,36 +31,38 @@ pub(crate) fn evaluate(
     if let Some(cfa) = cfa {
         evaluation.set_initial_value(cfa);
     }
-    let mut state = evaluation.evaluate().ok()?;
+    let mut state = evaluation.evaluate().map_err(|_| bad)?;
     // Each answer lets at least one operation run, so this ends.
     loop {
         state = match state {
             EvaluationResult::Complete => break,
             EvaluationResult::RequiresMemory { address, size, .. } => {
-                let value = read(process, address, size)?;
-                evaluation.resume_with_memory(Value::Generic(value)).ok()?
+                let value = read(process, address, size).ok_or(ChainEnd::StackCut)?;
+                evaluation
+                    .resume_with_memory(Value::Generic(value))
+                    .map_err(|_| bad)?
             }
             EvaluationResult::RequiresRegister { register, .. } => {
-                let number = u8::try_from(register.0).ok()?;
+                let number = u8::try_from(register.0).map_err(|_| bad)?;
                 // The return address column stands for the pc.
                 let value = match registers.known(number) {
                     Some(value) => value,
-                    None if number == return_column(registers)? => registers.pc(),
-                    None => return None,
+                    None if Some(number) == return_column(registers) => registers.pc(),
+                    None => return Err(bad),
                 };
                 evaluation
                     .resume_with_register(Value::Generic(value))
-                    .ok()?
+                    .map_err(|_| bad)?
             }
-            EvaluationResult::RequiresCallFrameCfa => {
-                evaluation.resume_with_call_frame_cfa(cfa?).ok()?
-            }
-            _ => return None,
+            EvaluationResult::RequiresCallFrameCfa => evaluation
+                .resume_with_call_frame_cfa(cfa.ok_or(bad)?)
+                .map_err(|_| bad)?,
+            _ => return Err(bad),
         };
     }
-    match evaluation.value_result()? {
-        Value::Generic(value) => Some(value),
-        _ => None,
+    match evaluation.value_result() {
+        Some(Value::Generic(value)) => Ok(value),
+        _ => Err(bad),
     }
 }
 
