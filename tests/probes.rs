@@ -106,6 +106,41 @@ fn a_thousand_calls_are_a_thousand_hits_and_samples() {
     }
 }
 
+/// The kernel hands no probe on to children, and takes no group of which it
+/// hands on a part (`EINVAL`).
+#[test]
+fn a_probe_may_be_in_a_group_with_other_events() {
+    let test = "a_probe_may_be_in_a_group_with_other_events";
+    if !may_probe(test) {
+        return;
+    }
+    let Some(program) = compiled(test, "probed.c", KINDS[0]) else {
+        return;
+    };
+    let path = program.to_str().expect("UTF-8");
+    for group in [
+        format!("{{uprobe:{path}:work,page-faults:u}}"),
+        format!("{{page-faults:u,uprobe:{path}:work}}"),
+        format!("{{cs,uretprobe:{path}:work,task-clock}}"),
+    ] {
+        let run = counted(&group, &program);
+        let counts = counts(&run);
+        let probe = counts.iter().find(|(name, _)| name.contains("probe:"));
+        let (_, count) = probe.expect("a probe");
+        assert_eq!(count, "1000", "{group}: {}", run.stderr);
+        let (_, samples) = sampled("grouped", &group, &program);
+        assert!(samples.contains(&1000), "{group}: {samples:?}");
+        // Of children nothing in the group is known, and that is said of each.
+        let four = prof(&["stat", "-x,", "-e", &group, path, "4"]).succeeded("stat");
+        let told = four.stderr.matches("children that started later").count();
+        assert_eq!(told, group.split(',').count(), "{}", four.stderr);
+        let record = ["record", "-o", "/dev/null", "-e", &group, path, "4"];
+        let record = prof(&record).succeeded("record");
+        let told_too = record.stderr.matches("children that started later").count();
+        assert_eq!(told_too, told, "{}", record.stderr);
+    }
+}
+
 #[test]
 fn perf_reads_samples_of_probes() {
     let test = "perf_reads_samples_of_probes";

@@ -229,13 +229,19 @@ fn cgroups(args: &Args, events: &mut Vec<EventSpec>) -> Result<(), UsageError> {
 
 /// `--all-user` and `--all-kernel`.
 fn modes_of_all(args: &Args, events: &mut [EventSpec]) {
-    let excluded = match (args.all_user, args.all_kernel) {
-        (true, _) => AttrFlags::EXCLUDE_KERNEL,
-        (_, true) => AttrFlags::EXCLUDE_USER,
+    let (user, kernel) = (AttrFlags::EXCLUDE_USER, AttrFlags::EXCLUDE_KERNEL);
+    let (excluded, counted) = match (args.all_user, args.all_kernel) {
+        (true, _) => (kernel, user),
+        (_, true) => (user, kernel),
         _ => return,
     };
     for spec in events {
-        spec.attr.flags = spec.attr.flags.with(excluded);
+        // Of an event of the other mode nothing would be left.
+        spec.attr.flags = spec.attr.flags.without(counted).with(excluded);
+        if !spec.modes.given && !spec.modes.guests {
+            // As perf: modifiers leave guests in, these options do not.
+            spec.attr.flags = spec.attr.flags.with(AttrFlags::EXCLUDE_GUEST);
+        }
         spec.modes.given = true;
     }
 }

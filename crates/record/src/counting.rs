@@ -13,13 +13,13 @@ pub use reading::Reading;
 pub use scope::{CountError, Counting, CountingScope};
 
 use crate::cgroup;
-use crate::events::{EventSpec, break_up, is_of_a_group};
+use crate::events::{EventSpec, break_up, is_beside_probe, is_of_a_group};
 use crate::late_tasks::LateTasks;
 use opening::{
     GROUP_FORMAT, Verdict, attr_for, beginning, completed, is_elsewhere, nowhere, open_narrowing,
     set_filter, verdict,
 };
-use prof_abi::ReadFormat;
+use prof_abi::{AttrFlags, ReadFormat};
 use prof_sys::Event;
 use std::fs::File;
 use std::io;
@@ -71,6 +71,7 @@ impl Counters {
             let mut counter = Counter {
                 name: spec.name.clone(),
                 attr: attr_for(spec, how, leader.is_some()),
+                is_beside_probe: is_beside_probe(specs, spec),
                 in_kernel_only: spec.in_kernel_only,
                 probe: spec.probe.clone(),
                 tool: spec.tool,
@@ -80,6 +81,9 @@ impl Counters {
                 is_misgrouped: false,
                 is_forbidden: false,
             };
+            if counter.is_beside_probe {
+                counter.attr.flags = counter.attr.flags.without(AttrFlags::INHERIT);
+            }
             let of_group = |other: &&EventSpec| spec.group.is_some() && other.group == spec.group;
             if leader.is_none() && specs.iter().filter(of_group).count() > 1 {
                 counter.attr.read_format = GROUP_FORMAT;

@@ -1,6 +1,6 @@
 //! From options to the attributes that the kernel gets.
 
-use crate::events::{self, EventSpec, Precision};
+use crate::events::{self, EventSpec, Precision, is_beside_probe};
 use crate::options::{ModeFilter, Options, Stacks, Start, Target};
 use crate::planned::{Limits, OnCpus, Planned, Role, is_clock, samples_due};
 use crate::ring_terms;
@@ -54,6 +54,7 @@ pub(crate) fn plan(options: &Options, specs: &[EventSpec], limits: Limits) -> Ve
             cgroup: None,
             filter: spec.filter.clone(),
             excludes_recorder: spec.excludes_recorder,
+            is_beside_probe: is_beside_probe(specs, spec),
             role: Role::Samples,
             precision: spec.precision,
             may_drop_kernel: spec.may_drop_kernel() && options.modes == ModeFilter::AsEvents,
@@ -156,6 +157,10 @@ fn join_groups(specs: &[EventSpec], planned: &mut [Planned]) {
         let of_leader = planned[leader].attr.sample_type;
         let event = &mut planned[index];
         let attr = &mut event.attr;
+        if event.is_beside_probe {
+            let handed_on = AttrFlags::INHERIT | AttrFlags::INHERIT_STAT;
+            attr.flags = attr.flags.without(handed_on);
+        }
         if specs[index].leader_samples || specs[leader].leader_samples {
             attr.sample_type = attr.sample_type.with(SampleType::READ | SampleType::ID);
             let members = specs

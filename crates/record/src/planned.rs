@@ -16,6 +16,8 @@ pub(crate) struct Planned {
     pub(crate) in_kernel_only: bool,
     /// See [`EventSpec::probe`](crate::events::EventSpec::probe).
     pub(crate) probe: Option<CString>,
+    /// See [`is_beside_probe`](crate::events::is_beside_probe).
+    pub(crate) is_beside_probe: bool,
     /// See [`EventSpec::cpus`](crate::events::EventSpec::cpus).
     pub(crate) cpus: Option<Vec<u32>>,
     /// The directory of its cgroup, if it is of one.
@@ -48,6 +50,7 @@ impl Planned {
             attr,
             in_kernel_only: false,
             probe: None,
+            is_beside_probe: false,
             cpus: None,
             cgroup: None,
             filter: None,
@@ -60,6 +63,13 @@ impl Planned {
             on_cpus: OnCpus::Never,
             chooses: false,
         }
+    }
+}
+
+impl Planned {
+    /// Whether it is of the threads alone that there are at the start.
+    pub(crate) fn misses_tasks(&self) -> bool {
+        (self.probe.is_some() || self.is_beside_probe) && self.on_cpus == OnCpus::Never
     }
 }
 

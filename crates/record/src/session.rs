@@ -13,7 +13,6 @@ use crate::open::OpenSet;
 use crate::options::{Options, Target};
 use crate::output::{Destination, Opened};
 use crate::output_error::OutputError;
-use crate::planned::OnCpus;
 use crate::program_file;
 use crate::recording::{Ran, Recording, Way, command_of};
 use crate::setup;
@@ -163,7 +162,7 @@ fn tell_of_missed_tasks(late: Option<LateTasks>, set: &OpenSet, notices: &mut dy
         return;
     }
     let planned = set.events.iter().map(|event| &event.planned);
-    for event in planned.filter(|it| it.probe.is_some() && it.on_cpus == OnCpus::Never) {
+    for event in planned.filter(|it| it.misses_tasks()) {
         notices(&missed_by_probe(&event.name));
     }
 }

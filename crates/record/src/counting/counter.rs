@@ -16,6 +16,8 @@ pub struct Counter {
     pub(super) in_kernel_only: bool,
     /// See [`EventSpec::probe`].
     pub(super) probe: Option<CString>,
+    /// See [`events::is_beside_probe`].
+    pub(super) is_beside_probe: bool,
     pub(super) tool: Option<Tool>,
     /// One per thread or CPU; `None` where the thread was gone.
     pub(super) members: Vec<Option<Event>>,
@@ -57,9 +59,9 @@ impl Counter {
     }
 
     /// Whether it covers only the threads that existed at the start, because
-    /// the kernel cannot inherit this event.
+    /// the kernel cannot inherit this event or one of its group.
     pub fn is_of_known_threads(&self) -> bool {
-        self.probe.is_some()
+        self.probe.is_some() || self.is_beside_probe
     }
 
     /// What `prof stat` must measure itself, because the kernel has no such

@@ -66,7 +66,7 @@ pub(super) fn attr_for(spec: &EventSpec, how: &Counting, is_member: bool) -> Eve
     attr.read_format = FORMAT;
     attr.sample_type = SampleType::IDENTIFIER;
     let mut flags = attr.flags;
-    if !spec.modes.guests {
+    if !spec.modes.guests && !spec.modes.given {
         flags = flags.with(AttrFlags::EXCLUDE_GUEST);
     }
     if how.inherit && spec.inherit != Some(false) && spec.may_be_inherited() {

@@ -295,7 +295,7 @@ fn tracepoints(environment: &Environment) -> Finding {
 fn uprobes(environment: &Environment) -> Finding {
     let thing = ("uprobes", "probes in programs (uprobe)");
     if !environment.pmus.iter().any(|name| name == "uprobe") {
-        let why = "this kernel has no uprobe PMU (CONFIG_UPROBES)";
+        let why = "this kernel has no uprobe PMU (it is older than Linux 4.17, or without CONFIG_UPROBES)";
         return Finding::lacks(thing, State::No, why, None);
     }
     let tried = environment.attempts.uprobe;

@@ -50,11 +50,19 @@ pub(crate) fn user_space(name: &str) -> Option<String> {
     specs.iter().all(is_of_user).then_some(narrowed)
 }
 
-/// The message that threads and children ran that a probe is not set in.
+/// Whether an event shares a group with a probe. The kernel hands no probe on to
+/// threads and children, and takes no group of which it hands on a part.
+pub(crate) fn is_beside_probe(specs: &[EventSpec], spec: &EventSpec) -> bool {
+    let is_one = |other: &EventSpec| other.group == spec.group && !other.may_be_inherited();
+    spec.group.is_some() && specs.iter().any(is_one)
+}
+
+/// The message that threads and children ran that a probe is not set in, or what
+/// shares a group with one.
 pub fn missed_by_probe(event: &str) -> String {
     format!(
         "{event}: not seen in threads and children that started later, since the kernel hands \
-         no probe on to them\n  try: -a, for all that runs this code"
+         no probe on to them, nor its group\n  try: -a, for all that runs this code"
     )
 }
 

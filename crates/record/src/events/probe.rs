@@ -275,9 +275,13 @@ impl Asked<'_> {
     fn attr(&self) -> Result<(Pmu, EventAttr), NoProbe> {
         let none = match self.kind.pmu() {
             "kprobe" => {
-                "this kernel has no kprobes (CONFIG_KPROBES), or hides /sys\n  try: prof list tracepoint"
+                "this kernel has no kprobes (it is older than Linux 4.17, or without \
+                 CONFIG_KPROBES), or hides /sys\n  try: prof list tracepoint"
             }
-            _ => "this kernel has no uprobes (CONFIG_UPROBES), or hides /sys\n  try: prof doctor",
+            _ => {
+                "this kernel has no uprobes (it is older than Linux 4.17, or without \
+                 CONFIG_UPROBES), or hides /sys\n  try: prof doctor"
+            }
         };
         let pmu = Pmu::open(self.kind.pmu(), self.name).map_err(|_| NoProbe::NoPmu(none))?;
         let mut attr = EventAttr {
