@@ -1,4 +1,5 @@
-use super::{Known, OuterFrames, PROBATION};
+use super::settled::PROBATION;
+use super::{Known, OuterFrames};
 use crate::memory::Copied;
 use crate::slot_history::{CALM, SIGHTINGS, SlotHistory};
 use crate::user_chain::UserChain;

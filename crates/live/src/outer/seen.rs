@@ -1,0 +1,114 @@
+//! How often and for how long slots were seen to hold the same.
+
+use super::OuterFrames;
+use crate::known_frame::Known;
+use crate::slot_history::SIGHTINGS;
+use std::ops::Range;
+
+impl OuterFrames {
+    /// How many of the frames outside of position `end`, from the outermost on,
+    /// need no more proof in drain `now`.
+    pub(crate) fn steady(&mut self, end: usize, now: u64) -> usize {
+        let end = end.min(self.in_order);
+        let calm_above = self.calm_above(now);
+        // What the frame itself tells is looked at first: of many thousands,
+        // memory of slots is not at hand.
+        let is_sure = |it: &Self, frame: &Known| {
+            it.looks - frame.looks >= SIGHTINGS || it.is_sure(frame.slot, frame.pc)
+        };
+        while let Some(frame) = self.frames.get(..end).and_then(|all| all.get(self.steady))
+            && frame.since < now
+            && is_sure(self, frame)
+            && (frame.slot > calm_above || self.is_calm(frame.slot, now))
+        {
+            self.steady += 1;
+        }
+        self.steady.min(end)
+    }
+
+    /// The slots up to this one may have changed.
+    fn unsettle(&mut self, slot: u64) {
+        let steady = self.frames.get(..self.steady).unwrap_or_default();
+        self.steady = steady.partition_point(|frame| frame.slot > slot);
+    }
+
+    /// In drain `now` the frames are compared with the stack.
+    pub(crate) fn look(&mut self, now: u64) {
+        self.looks += u32::from(self.looked != now);
+        self.looked = now;
+    }
+
+    /// How often that was done so far.
+    pub(crate) fn looks(&self) -> u32 {
+        self.looks
+    }
+
+    /// The last drain in which the known frames were compared with the stack.
+    pub(crate) fn looked(&self) -> u64 {
+        self.looked
+    }
+
+    /// Whether just the first `count` frames were found unchanged in drain
+    /// `now`: later samples of it were taken before that, too.
+    pub(crate) fn is_verified(&self, count: usize, now: u64) -> bool {
+        self.verified == (now, count)
+    }
+
+    /// The first `count` frames are unchanged in drain `now`.
+    pub(crate) fn verified(&mut self, count: usize, now: u64) {
+        self.verified = (now, count);
+    }
+
+    /// Whether the slot was seen to hold this return address so often that
+    /// another would have been seen, too.
+    pub(crate) fn is_sure(&self, slot: u64, pc: u64) -> bool {
+        if self.history.is_sure(slot, pc) {
+            return true;
+        }
+        let known = self.known(slot, pc);
+        known.is_some_and(|known| self.looks - known.looks >= SIGHTINGS)
+    }
+
+    /// From now on remembers what slots hold: the thread's stack is deeper
+    /// than the copies.
+    pub(crate) fn is_deep(&mut self) {
+        self.history.begin();
+    }
+
+    /// Remembers what the slots of these frames hold in drain `now`.
+    pub(crate) fn observe(&mut self, frames: &[Known], now: u64) {
+        self.saw(frames);
+        let slots = frames.iter().map(|frame| (frame.slot, frame.pc));
+        if let Some(changed) = self.history.observe(slots, now) {
+            self.unsettle(changed);
+        }
+    }
+
+    /// Between which slots among these lie all that are not calm in drain `now`.
+    pub(crate) fn uncalm(&self, slots: Range<u64>, now: u64) -> Option<Range<u64>> {
+        self.history.uncalm(slots, now)
+    }
+
+    /// The same as [`OuterFrames::observe`], for less: says that these slots, and
+    /// all inside of them, may have changed in drain `now`.
+    pub(crate) fn observe_any(&mut self, frames: &[Known], now: u64) {
+        self.saw(frames);
+        let Some(highest) = frames.iter().map(|frame| frame.slot).max() else {
+            return;
+        };
+        self.history.observe_any(highest, now);
+        self.unsettle(highest);
+    }
+
+    /// Whether the slot has held the same for so long that it will have held
+    /// it in the short time between two looks at it.
+    pub(crate) fn is_calm(&self, slot: u64, now: u64) -> bool {
+        self.history.is_calm(slot, now)
+    }
+
+    /// Slots above this one are calm in drain `now`; it need not be the lowest
+    /// of which that holds.
+    pub(crate) fn calm_above(&self, now: u64) -> u64 {
+        self.history.calm_above(now)
+    }
+}

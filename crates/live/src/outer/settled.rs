@@ -1,0 +1,111 @@
+//! What a sample shows to be gone, and slots that are not believed at once since
+//! they changed unseen.
+
+use super::OuterFrames;
+use crate::known_frame::Known;
+use crate::memory::Copied;
+use prof_unwind::StackDump;
+use std::ops::{Range, RangeInclusive};
+
+/// Farther than this below the stack pointer is another stack, bytes.
+const SAME_STACK: u64 = 64 << 20;
+/// A slot whose content changed unseen must then stay this many times.
+pub(super) const PROBATION: u16 = 64;
+/// Most slots under probation for one thread.
+const MAX_DOUBTFUL: usize = 4096;
+
+impl OuterFrames {
+    /// Drops what a sample with this copied piece shows to be gone.
+    pub(crate) fn settle(&mut self, copied: &Copied<'_>, word: u8) {
+        let dump = &copied.dump;
+        if std::mem::take(&mut self.is_left) {
+            let is_there = |frame: &Known| {
+                copied.word(frame.slot, word) == Some(frame.pc) && !frame.is_repointed(copied, word)
+            };
+            let there = self.frames.iter().take_while(|frame| is_there(frame));
+            self.truncate(there.count());
+            return;
+        }
+        let is_popped =
+            |frame: &Known| frame.slot < dump.start && dump.start - frame.slot < SAME_STACK;
+        let gone = |frame: &Known| {
+            let is_replaced = copied
+                .word(frame.slot, word)
+                .is_some_and(|value| value != frame.pc);
+            is_popped(frame) || is_replaced || frame.is_repointed(copied, word)
+        };
+        // Of frames in order, those above the copy are not touched by it, but
+        // for what the callee of the innermost of them has saved.
+        let ordered = self.frames.get(..self.in_order).unwrap_or_default();
+        let above = |address: u64| ordered.partition_point(|frame| frame.slot >= address);
+        let pieces = copied.pieces.iter().map(|(start, bytes)| {
+            let piece = StackDump {
+                start: *start,
+                bytes,
+            };
+            let frames = above(piece.end()).saturating_sub(1)..above(*start);
+            (frames, piece)
+        });
+        let dump = (
+            above(dump.end()).saturating_sub(1)..self.frames.len(),
+            *dump,
+        );
+        // A frame that is gone takes all inside of it along.
+        let first = |(range, piece): (Range<usize>, StackDump<'_>)| {
+            let is_gone = |frame: &Known| match piece.word(frame.slot, word) {
+                Some(pc) if pc == frame.pc && !is_popped(frame) => frame.is_repointed(copied, word),
+                _ => gone(frame),
+            };
+            let suspects = self.frames.get(range.clone()).unwrap_or_default();
+            suspects
+                .iter()
+                .position(is_gone)
+                .map(|first| range.start + first)
+        };
+        let first = pieces.chain([dump]).filter_map(first).min();
+        if let Some(first) = first {
+            self.truncate(first);
+        }
+    }
+
+    /// The content of the slot of frame `at` turned out to be another.
+    pub(crate) fn changed(&mut self, at: usize) {
+        if let Some(frame) = self.frames.get(at) {
+            if self.doubtful.len() >= MAX_DOUBTFUL {
+                self.doubtful.clear();
+            }
+            self.doubtful.insert(frame.slot, 0);
+        }
+        self.truncate(at);
+    }
+
+    /// Whether a read content of this slot can be believed. Each asking
+    /// counts as one time that the slot has stayed as it was.
+    pub(crate) fn is_settled(&mut self, slot: u64) -> bool {
+        let Some(stayed) = self.doubtful.get_mut(&slot) else {
+            return true;
+        };
+        *stayed = stayed.saturating_add(1);
+        if *stayed < PROBATION {
+            return false;
+        }
+        self.doubtful.remove(&slot);
+        true
+    }
+
+    /// Whether one of the slots in this range has changed unseen, but for these.
+    pub(crate) fn is_doubtful(&self, slots: &RangeInclusive<u64>, except: &[u64]) -> bool {
+        let mut doubtful = self.doubtful.keys();
+        doubtful.any(|slot| slots.contains(slot) && !except.contains(slot))
+    }
+
+    /// Whether nothing about this thread's stack is in doubt.
+    pub(crate) fn is_trusted(&self) -> bool {
+        self.doubtful.is_empty()
+    }
+
+    /// The slots under probation.
+    pub(crate) fn doubtful(&self) -> Vec<u64> {
+        self.doubtful.keys().copied().collect()
+    }
+}
