@@ -26,9 +26,12 @@ const PATIENCE_FOR_LOOKS: Duration = Duration::from_millis(20);
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 /// Bytes that may wait for the writing thread. Beyond, records stay in the
 /// rings, and when those are full the kernel drops and counts.
-const MOST_QUEUED: usize = 24 << 20;
-/// From so many on stacks get shorter.
-const MANY_QUEUED: usize = 2 << 20;
+const MOST_QUEUED: usize = 32 << 20;
+/// From so many on stacks get shorter: of 64 KiB each, two CPUs give as much in
+/// 64 ms at 999 Hz.
+const MANY_QUEUED: usize = 8 << 20;
+/// With each so many more they get shorter still.
+const MORE_QUEUED: usize = 2 << 20;
 /// How long to leave a full queue alone.
 const FULL_PAUSE: Duration = Duration::from_millis(2);
 
@@ -36,12 +39,13 @@ const FULL_PAUSE: Duration = Duration::from_millis(2);
 /// multiple of 8. The unwinder walks less of a shorter piece, and the queue has
 /// room for the samples of seconds where nothing but registers is left.
 fn most_stack(waiting: usize) -> usize {
-    match 2 * waiting / MANY_QUEUED {
-        0 | 1 => usize::MAX,
-        2 | 3 => 16 << 10,
-        4 => 4 << 10,
-        5 => 1 << 10,
-        _ => 0,
+    let more = waiting.checked_sub(MANY_QUEUED);
+    match more.map(|more| more / MORE_QUEUED) {
+        None => usize::MAX,
+        Some(0) => 16 << 10,
+        Some(1) => 4 << 10,
+        Some(2) => 1 << 10,
+        Some(_) => 0,
     }
 }
 
@@ -130,7 +134,15 @@ impl Shared {
     /// Whether the queue is over its high-water mark: nothing that is not
     /// needed should be added.
     pub(crate) fn is_pressed(&self) -> bool {
-        self.queued.load(Ordering::Relaxed) >= MANY_QUEUED
+        self.is_pressed_behind(0)
+    }
+
+    /// The same of what waits behind so many bytes, which are being written: a
+    /// piece that is long by itself is not late.
+    pub(crate) fn is_pressed_behind(&self, bytes: usize) -> bool {
+        // ORDERING: Relaxed, as in `taken`.
+        let queued = self.queued.load(Ordering::Relaxed);
+        queued.saturating_sub(bytes) >= MANY_QUEUED
     }
 
     /// Lets the draining thread drain once more and end.
@@ -479,7 +491,20 @@ fn member_fd<'a>(events: &'a [OpenEvent], slot: &RingSlot, from: usize) -> Optio
 
 #[cfg(test)]
 mod tests {
-    use super::{MOST_QUEUED, most_stack};
+    use super::{MANY_QUEUED, MOST_QUEUED, Shared, most_stack};
+    use std::time::Duration;
+
+    #[test]
+    fn a_few_whole_stacks_do_not_make_the_recorder_late() {
+        // 30 ms of two CPUs at 999 Hz.
+        assert_eq!(most_stack(60 * 65_528), usize::MAX);
+        let shared = Shared::new(Duration::ZERO, None).expect("descriptors");
+        shared.queued(2 * MANY_QUEUED);
+        assert!(shared.is_pressed());
+        // What is being written is not late by being long.
+        assert!(shared.is_pressed_behind(MANY_QUEUED));
+        assert!(!shared.is_pressed_behind(MANY_QUEUED + 8));
+    }
 
     #[test]
     fn stacks_get_shorter_long_before_the_queue_is_full() {

@@ -234,7 +234,7 @@ impl Writing<'_> {
         let last = self.take_readings(u64::MAX);
         result = result.and_then(|()| match last.is_empty() {
             true => Ok(()),
-            false => self.write_records(&last),
+            false => self.write_records(&last, 0),
         });
         let written = self.end(result);
         shared.tell_main(&shared.written);
@@ -252,7 +252,7 @@ impl Writing<'_> {
         }
         self.framing.first(&mut records);
         finished_init(&mut records);
-        self.write_records(&records)?;
+        self.write_records(&records, 0)?;
         self.taker.consumer().flush()
     }
 
@@ -274,9 +274,10 @@ impl Writing<'_> {
             sleepers.note(records);
         }
         let asleep = self.take_readings(piece.began);
+        let in_hand = piece.records.len();
         match asleep.is_empty() {
-            true => self.write_records(records)?,
-            false => self.write_records(&[records, &asleep].concat())?,
+            true => self.write_records(records, in_hand)?,
+            false => self.write_records(&[records, &asleep].concat(), in_hand)?,
         }
         if !self.rounds.may_mark(self.earliest_held()) {
             return Ok(());
@@ -308,11 +309,12 @@ impl Writing<'_> {
         }
         match records.is_empty() {
             true => Ok(()),
-            false => self.write_records(&records),
+            false => self.write_records(&records, 0),
         }
     }
 
-    fn write_records(&mut self, records: &[u8]) -> Result<(), OutputError> {
+    /// Writes records, for which `in_hand` bytes still count as queued.
+    fn write_records(&mut self, records: &[u8], in_hand: usize) -> Result<(), OutputError> {
         let (consumer, mut result) = (self.taker.consumer(), Ok(()));
         let mut write = |piece: &[u8]| {
             if result.is_ok() && !piece.is_empty() {
@@ -331,7 +333,8 @@ impl Writing<'_> {
         }
         match &mut self.unwinding {
             Some(unwinding) => {
-                unwinding.round(records, self.shared.is_pressed(), &mut pass);
+                let is_pressed = self.shared.is_pressed_behind(in_hand);
+                unwinding.round(records, is_pressed, &mut pass);
                 let usual = unwinding.patience();
                 let sooner = match self.shared.readings.is_open() {
                     true => Some(PATIENCE_FOR_READINGS),
@@ -395,7 +398,7 @@ impl Writing<'_> {
                     if !self.holds_older() {
                         break;
                     }
-                    self.write_records(&[])?;
+                    self.write_records(&[], 0)?;
                     self.press_waits()?;
                 }
                 self.switch()
