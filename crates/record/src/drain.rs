@@ -290,7 +290,11 @@ impl<'a> Drainer<'a> {
 
     /// Of whole CPUs keeps samples of these processes only.
     pub(crate) fn keeping(mut self, tree: Option<Tree>, set: &'a OpenSet) -> Self {
-        self.filter = tree.map(|tree| Filter::new(tree, set, self.rings.len()));
+        let witness = || self.trim.as_ref().map(Trim::witness).cloned();
+        self.filter = tree.map(|tree| {
+            let witness = witness().unwrap_or_default();
+            Filter::new(tree, set, (self.rings.len(), witness))
+        });
         self
     }
 

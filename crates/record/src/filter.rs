@@ -4,6 +4,7 @@
 use crate::open::{OpenSet, RingSlot};
 use crate::planned::samples_due;
 use crate::tree::Tree;
+use crate::witness::WitnessSamples;
 use prof_abi::{ByteOrder, EventAttr, RecordType};
 use std::time::{Duration, Instant};
 
@@ -36,15 +37,19 @@ pub(crate) struct Filter<'a> {
 }
 
 impl<'a> Filter<'a> {
-    /// For so many rings.
-    pub(crate) fn new(tree: Tree, set: &'a OpenSet, rings: usize) -> Self {
+    /// For so many rings; samples of `witness` are not of the events.
+    pub(crate) fn new(
+        tree: Tree,
+        set: &'a OpenSet,
+        (rings, witness): (usize, WitnessSamples),
+    ) -> Self {
         let attr = &set.events[0].planned.attr;
         let counting = u32::try_from(set.counting()).unwrap_or(u32::MAX);
         Self {
             tree,
             looked: vec![0; rings],
             began: Instant::now(),
-            watch: (!set.samples_cpus()).then(|| Watch::new(attr, PAUSE * counting)),
+            watch: (!set.samples_cpus()).then(|| Watch::new(attr, PAUSE * counting, witness)),
             set,
         }
     }
@@ -139,6 +144,8 @@ impl<'a> Filter<'a> {
 #[derive(Debug)]
 struct Watch {
     attr: EventAttr,
+    /// Whose samples do not count: there is one for each switch of the tasks.
+    witness: WitnessSamples,
     /// Between two looks at the time.
     pause: Duration,
     last: Option<Instant>,
@@ -150,9 +157,10 @@ struct Watch {
 }
 
 impl Watch {
-    fn new(attr: &EventAttr, pause: Duration) -> Self {
+    fn new(attr: &EventAttr, pause: Duration, witness: WitnessSamples) -> Self {
         Self {
             attr: attr.clone(),
+            witness,
             pause,
             last: None,
             ended: 0,
@@ -163,7 +171,10 @@ impl Watch {
 
     fn count(&mut self, record: &[u8]) {
         match kind_of(record) {
-            RecordType::SAMPLE => self.samples += 1,
+            RecordType::SAMPLE => {
+                let is_of_witness = self.witness.is(record.len(), record);
+                self.samples += u64::from(!is_of_witness);
+            }
             RecordType::EXIT => self.ended += 1,
             RecordType::LOST => {
                 let lost = ByteOrder::NATIVE.u64(record, 16).unwrap_or(0);
@@ -208,8 +219,13 @@ fn task_of(record: &[u8]) -> Option<(u32, u32)> {
 mod tests {
     use super::{MANY_SAMPLES, MANY_TASKS, Watch};
     use crate::tally::tests::record;
+    use crate::witness::WitnessSamples;
     use prof_abi::{AttrFlags, EventAttr};
+    use prof_perfdata::write::EventDescription;
     use std::time::{Duration, Instant};
+
+    /// The id of the event that tells how threads leave.
+    const WITNESS: u64 = 7;
 
     /// A watch of 1000 Hz that saw so many ended tasks and samples.
     fn watch(ended: u64, samples: u64) -> Watch {
@@ -219,7 +235,13 @@ mod tests {
             flags: AttrFlags::FREQ,
             ..EventAttr::default()
         };
-        let mut watch = Watch::new(&attr, Duration::ZERO);
+        let opened = EventDescription {
+            attr: attr.clone(),
+            ids: vec![0],
+            name: String::new(),
+        };
+        let witness = WitnessSamples::new(&EventAttr::default(), vec![WITNESS], &[opened]);
+        let mut watch = Watch::new(&attr, Duration::ZERO, witness);
         (0..ended).for_each(|_| watch.count(&record(4, &[0])));
         (0..samples).for_each(|_| watch.count(&record(9, &[0])));
         watch
@@ -241,6 +263,10 @@ mod tests {
         let mut lossy = watch(MANY_TASKS, 800);
         lossy.count(&record(2, &[1, 190]));
         assert!(!lossy.finds_too_few(now, || ns));
+        // Nor do samples of how threads leave stand for time.
+        let mut witnessed = watch(MANY_TASKS, 800);
+        (0..200).for_each(|_| witnessed.count(&record(9, &[WITNESS])));
+        assert!(witnessed.finds_too_few(now, || ns));
     }
 
     #[test]

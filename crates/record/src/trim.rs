@@ -29,6 +29,11 @@ impl Trim {
         Self { events, witness }
     }
 
+    /// The event whose records are left out.
+    pub(crate) fn witness(&self) -> &WitnessSamples {
+        &self.witness
+    }
+
     /// Appends the record; if it has a stack dump with what is valid of it and
     /// at most `most` bytes, a multiple of 8.
     pub(crate) fn append(&self, record: &[u8], most: usize, out: &mut Vec<u8>) {
