@@ -241,6 +241,12 @@ impl<M: TargetMemory> LiveUnwinder<M> {
         self.chains.wanted()
     }
 
+    /// Whether the recorder should read all of the stack with the first samples of
+    /// threads that are new: lately such had more than was copied.
+    pub fn wants_new_threads(&self) -> bool {
+        self.chains.wants_new_threads()
+    }
+
     /// Says whether samples arrive faster than they are unwound: memory that was
     /// not copied with a sample is then not read.
     pub fn pressed(&mut self, is_pressed: bool) {

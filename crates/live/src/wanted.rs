@@ -21,6 +21,9 @@ const MOST_SHORT: u32 = 64;
 /// most: twice as many each time that it was not enough again.
 const WHOLE: u64 = 64;
 const LONGEST_WHOLE: u64 = 1024;
+/// Drains for which the stacks of new threads are wanted after one turned out to be
+/// deep.
+const NEW: u64 = 256;
 /// Places of a thread that are wanted at a time.
 const MOST_PLACES: usize = 8;
 
@@ -30,6 +33,8 @@ pub(super) struct Wanted {
     threads: FxHashMap<i32, Of>,
     /// What is needed of threads besides their stacks.
     also: FxHashMap<i32, Also>,
+    /// Until this drain the stacks of new threads are wanted.
+    new_until: u64,
 }
 
 /// Memory besides the stack that tells what a thread runs.
@@ -78,6 +83,19 @@ impl Wanted {
         }
         of.until = now + WANTED;
         of.need.count(is_whole);
+    }
+
+    /// In drain `now` a chain went beyond its copied piece, and needed memory that
+    /// was read with its sample: what comes first of a thread tells of new ones.
+    pub(super) fn first(&mut self, (tid, now): (i32, u64), was_needed: bool) {
+        if was_needed && !self.threads.contains_key(&tid) {
+            self.new_until = now + NEW;
+        }
+    }
+
+    /// Whether the stacks of threads that are new should be read in drain `now`.
+    pub(super) fn are_new_wanted(&self, now: u64) -> bool {
+        now < self.new_until
     }
 
     /// Of what was noted of a thread in drain `now`, this part would do, if one is
@@ -199,7 +217,7 @@ impl Need {
 
 #[cfg(test)]
 mod tests {
-    use super::{MOST_NEED, NEED, NEEDED, Need, WHOLE, Wanted};
+    use super::{MOST_NEED, NEED, NEEDED, NEW, Need, WHOLE, Wanted};
     use std::ops::Range;
 
     #[test]
@@ -275,6 +293,22 @@ mod tests {
         let longer = now + WHOLE + WHOLE / 2;
         assert_eq!(sample(longer, true, true), std::slice::from_ref(&whole));
         assert_eq!(sample(now + 2 + 2 * WHOLE, true, true), [0..0, part]);
+    }
+
+    #[test]
+    fn one_new_thread_with_a_deep_stack_tells_of_the_next() {
+        let mut wanted = Wanted::default();
+        let whole = 0x1000..0x9000;
+        let mut sample = |tid: i32, now: u64, was_needed: bool| {
+            wanted.first((tid, now), was_needed);
+            wanted.note(tid, std::slice::from_ref(&whole), !was_needed, now);
+            (wanted.are_new_wanted(now), wanted.are_new_wanted(now + NEW))
+        };
+        assert_eq!(sample(7, 1, false), (false, false));
+        // Later samples of it tell nothing.
+        assert_eq!(sample(7, 2, true), (false, false));
+        assert_eq!(sample(8, 3, true), (true, false));
+        assert_eq!(sample(8, 3 + NEW, true), (false, false));
     }
 
     #[test]

@@ -22,10 +22,12 @@
 
 mod leavers;
 mod left;
+mod newcomers;
 mod waiting;
 
 use self::leavers::{OfWaits, found, tid_at};
 use self::left::{Found, Left, Promptness, Switch};
+use self::newcomers::Newcomers;
 pub(crate) use self::waiting::WaitReader;
 use crate::allowance::Allowance;
 use crate::drain::Shared;
@@ -51,6 +53,8 @@ const LONGEST_IDLE: Duration = Duration::from_secs(1);
 
 /// Most bytes read for one sample.
 const MOST_BYTES: u64 = 4 << 20;
+/// Most of them of a new thread, of which nothing is known.
+const MOST_OF_NEW: u64 = 1 << 20;
 /// So many of a range are read first; more, by and by, while all of it is there.
 const AT_FIRST: usize = 64 << 10;
 /// Most bytes of snapshots that are with the unwinder or wait for it, and of
@@ -80,6 +84,7 @@ const LOOK_UP: Duration = Duration::from_millis(20);
 pub(crate) struct Snapshots {
     /// By thread: address ranges, that of the stack itself first.
     wanted: Mutex<HashMap<i32, Vec<Range<u64>>>>,
+    newcomers: Mutex<Newcomers>,
     is_active: AtomicBool,
     /// Whether anything but stacks is wanted.
     wants_more: AtomicBool,
@@ -120,13 +125,15 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Snapshots {
     /// From now on reads these ranges of these threads with each sample, if
-    /// it can; of the first range only what is above the copied piece.
-    pub(crate) fn want(&self, wanted: HashMap<i32, Vec<Range<u64>>>) {
-        let is_active = !wanted.is_empty();
+    /// it can; of the first range only what is above the copied piece. Of other
+    /// threads it reads the stacks of their first samples, if new ones are wanted.
+    pub(crate) fn want(&self, wanted: HashMap<i32, Vec<Range<u64>>>, are_new_wanted: bool) {
+        let is_active = !wanted.is_empty() || are_new_wanted;
         let wants_more = wanted.values().any(|ranges| !is_stack_only(ranges));
         // ORDERING: Relaxed; it only says how much time reading may take.
         self.wants_more.store(wants_more, Ordering::Relaxed);
         *locked(&self.wanted) = wanted;
+        locked(&self.newcomers).want(are_new_wanted);
         // ORDERING: Release, partner is the Acquire in `is_active`.
         if self.is_active.swap(is_active, Ordering::Release) != is_active {
             self.wake_all();
@@ -199,6 +206,12 @@ impl Snapshots {
 
     fn wanted_of(&self, tid: i32) -> Option<Vec<Range<u64>>> {
         locked(&self.wanted).get(&tid).cloned()
+    }
+
+    /// The same; no ranges if the thread is new, and its stack is wanted therefore.
+    fn wanted_of_any(&self, tid: i32) -> Option<Vec<Range<u64>>> {
+        let of_new = || locked(&self.newcomers).wants(tid).then(Vec::new);
+        self.wanted_of(tid).or_else(of_new)
     }
 
     /// What was read for a sample, if it is good; else the buffers are taken back.
@@ -506,7 +519,7 @@ impl Reader<'_> {
             }
         }
         let (sample, left) = self.newest_sample()?;
-        let wanted = self.deep.orders.wanted_of(sample.tid)?;
+        let wanted = self.deep.orders.wanted_of_any(sample.tid)?;
         if !is_stack_only(&wanted) {
             return self.read(&sample, &left, &wanted);
         }
@@ -518,7 +531,8 @@ impl Reader<'_> {
         snapshot
     }
 
-    /// Reads these ranges for a sample, if its thread left so and stays away.
+    /// Reads these ranges for a sample, or the stack above the copied piece if there
+    /// are none, if its thread left so and stays away.
     fn read(
         &mut self,
         sample: &Found,
@@ -527,6 +541,11 @@ impl Reader<'_> {
     ) -> Option<MemorySnapshot> {
         let copied_until = self.unmoved_until(sample, left)?;
         let grown = |old, length| self.deep.orders.grown(old, length);
+        let of_new = 0..copied_until.saturating_add(MOST_OF_NEW);
+        let wanted = match wanted {
+            [] => std::slice::from_ref(&of_new),
+            ranges => ranges,
+        };
         let pieces = read_pieces(sample.pid, copied_until, wanted, grown);
         let is_good = !pieces.is_empty() && self.stayed_away(sample.tid, left.time);
         self.deep.orders.snapshot(sample, pieces, is_good)
@@ -776,7 +795,7 @@ mod tests {
     fn what_was_read_is_handed_over_once() {
         let snapshots = Snapshots::default();
         let range = 0..8;
-        snapshots.want(HashMap::from([(5, vec![range])]));
+        snapshots.want(HashMap::from([(5, vec![range])]), false);
         assert!(snapshots.is_active());
         assert_eq!(snapshots.wanted_of(5).map(|ranges| ranges.len()), Some(1));
         let snapshot = MemorySnapshot {
@@ -787,7 +806,13 @@ mod tests {
         snapshots.add(snapshot.clone());
         assert_eq!(snapshots.take(), [snapshot]);
         assert_eq!(snapshots.take(), []);
-        snapshots.want(HashMap::new());
+        snapshots.want(HashMap::new(), false);
         assert!(!snapshots.is_active());
+        // Of threads that nobody knows.
+        assert_eq!(snapshots.wanted_of_any(6), None);
+        snapshots.want(HashMap::new(), true);
+        assert!(snapshots.is_active());
+        assert_eq!(snapshots.wanted_of_any(6), Some(vec![]));
+        assert_eq!(snapshots.wanted_of(6), None);
     }
 }

@@ -114,8 +114,9 @@ impl Unwinding {
         self.unwinder.round(records, out);
         let used = self.unwinder.used_snapshots();
         orders.give_back(used.map(|used| used.pieces));
+        let are_new_wanted = self.unwinder.wants_new_threads();
         let wanted = self.unwinder.wanted();
-        orders.want(wanted.collect());
+        orders.want(wanted.collect(), are_new_wanted);
     }
 
     /// No more records come: `out` gets what was held back.

@@ -215,8 +215,9 @@ impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
     fn note_reached(&mut self, tid: i32, is_whole: bool, has_pieces: bool) {
         if self.reached.iter().any(|range| !range.is_empty()) {
             self.last_beyond = self.drain;
-            self.wanted.note(tid, &self.reached, is_whole, self.drain);
             let now = (tid, self.drain);
+            self.wanted.first(now, !is_whole || has_pieces);
+            self.wanted.note(tid, &self.reached, is_whole, self.drain);
             if has_pieces {
                 self.wanted.had_some(now, is_whole);
             }
@@ -233,6 +234,11 @@ impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
     /// thread address ranges, that of the stack itself first.
     pub(super) fn wanted(&mut self) -> impl Iterator<Item = (i32, Vec<Range<u64>>)> {
         self.wanted.now(self.drain)
+    }
+
+    /// Whether the whole stacks of threads that are new should come along, too.
+    pub(super) fn wants_new_threads(&self) -> bool {
+        self.wanted.are_new_wanted(self.drain)
     }
 
     /// The last drain in which a chain went beyond its copied piece.
