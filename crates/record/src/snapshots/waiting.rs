@@ -1,8 +1,9 @@
 //! Memory of threads that wait, read while they do.
 
+use super::DeepStacks;
 use super::leavers::Leavers;
 use super::left::Found;
-use super::{DeepStacks, copied_until, read_pieces};
+use super::pieces::{copied_until, read_pieces};
 use crate::allowance::Allowance;
 use crate::drain::Shared;
 use crate::peeking::each_record;
