@@ -364,6 +364,13 @@ fn lines_have_the_time_that_is_waited_in_what_they_call() {
     }
     let listing = ours(&["annotate", "--clock", "cpu", "--stdio"]);
     assert!(!listing.contains("with what is called there"), "{listing}");
+    let left_out = ["annotate", "--dsos", "none", "wait_sleep"];
+    let mut command = prof_command();
+    command.args(left_out).args(["-f", "-i", file]);
+    let said = command.output().expect("prof starts").stderr;
+    let said = String::from_utf8_lossy(&said);
+    let wanted = "wait_sleep has no samples among those that are shown";
+    assert!(said.contains(wanted), "{said}");
 }
 
 #[test]

@@ -398,7 +398,14 @@ fn nothing(profile: &Profile, symbol: Option<&str>, limit: f64) -> String {
     };
     let functions = profile.functions.iter();
     let named = functions.filter(|function| function.unnamed.is_none());
-    let near = near(symbol, named.map(|function| profile.name(function.name)));
+    let names = named.map(|function| profile.name(function.name));
+    if names.clone().any(|name| is_called(name, symbol)) {
+        return format!(
+            "{symbol} has no samples among those that are shown\n  try: another --clock, or without \
+             --dsos and --cpu"
+        );
+    }
+    let near = near(symbol, names);
     if near.is_empty() {
         return format!(
             "no function with samples is called {symbol}\n  try: prof report --stdio   (lists them)"

@@ -45,7 +45,7 @@ pub struct Counting {
     pub scope: CountingScope,
     /// Children and new threads too.
     pub inherit: bool,
-    /// Counting begins with [`Counters::enable`], also of a launched process.
+    /// Counting begins with [`Counters::enable`](super::Counters::enable), also of a launched process.
     pub by_hand: bool,
 }
 
