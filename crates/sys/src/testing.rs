@@ -1,7 +1,11 @@
 //! What tests of events share.
 
+#[path = "../tests/support/spared.rs"]
+mod spared;
+
 use crate::event::{Event, Target};
 use prof_abi::{AttrFlags, EventAttr};
+pub(crate) use spared::until_spared;
 
 /// page-faults of this thread in user space: what every user may count, and
 /// exact.

@@ -4,8 +4,11 @@
 use prof_abi::{AttrFlags, EventAttr};
 use prof_sys::{Event, Target};
 use std::error::Error;
-use std::process::Command;
+use support::spared::until_spared;
 
+mod support {
+    pub(crate) mod spared;
+}
 #[path = "../examples/aux_area.rs"]
 mod aux_area;
 #[path = "../examples/bpf_attach.rs"]
@@ -64,31 +67,10 @@ fn a_bpf_program_filters() {
     run(bpf_attach::main);
 }
 
-/// In virtual machines a context switch can lose a breakpoint, or have its trap
-/// end the program by SIGTRAP (here one run in ten, also of plain C). So that
-/// example runs in processes of its own, until one was spared.
 #[test]
 fn accesses_and_calls_are_counted() {
     // covers live: EV-26, ATTR-63
-    const ALONE: &str = "PROF_EXAMPLE_ALONE";
-    if std::env::var_os(ALONE).is_some() {
-        return run(breakpoint::main);
-    }
-    let myself = std::env::current_exe().expect("a test has a file");
-    let mut ends = Vec::new();
-    for _ in 0..20 {
-        let output = Command::new(&myself)
-            .args(["--exact", "accesses_and_calls_are_counted"])
-            .env(ALONE, "1")
-            .output()
-            .expect("starts");
-        if output.status.success() {
-            assert!(String::from_utf8_lossy(&output.stdout).contains("1 passed"));
-            return;
-        }
-        ends.push(output.status);
-    }
-    panic!("none of 20 counted exactly: {ends:?}");
+    until_spared("accesses_and_calls_are_counted", || run(breakpoint::main));
 }
 
 #[test]
