@@ -207,7 +207,7 @@ enum Cause {
     Preempted,
     NotRunYet,
     KernelThread,
-    NoneChosen,
+    NotMadeUpFor,
     RecordsLost,
     BegunBefore,
     TooShort,
@@ -220,7 +220,7 @@ impl Cause {
     /// kernel samples leavings, or of another.
     fn of(wait: &Wait, period: u64, has_switches: bool) -> Self {
         match (wait.state, wait.kind) {
-            _ if wait.counted == Counted::ForOthers => Self::NoneChosen,
+            _ if wait.counted == Counted::ForOthers => Self::NotMadeUpFor,
             (WaitState::Started, _) => Self::NotRunYet,
             (WaitState::Preempted, _) if !has_switches => Self::Preempted,
             (_, WaitKind::KernelThread) => Self::KernelThread,
@@ -237,7 +237,9 @@ impl Cause {
             Self::Preempted => PREEMPTED[usize::from(!has_cpu_samples)],
             Self::NotRunYet => "of threads that had not run yet",
             Self::KernelThread => "of kernel threads",
-            Self::NoneChosen => "of threads of whose short waits none was chosen by chance",
+            Self::NotMadeUpFor => {
+                "of short waits for which the chosen ones of their threads do not make up"
+            }
             Self::RecordsLost => "while records were lost",
             Self::BegunBefore => "of waits that had begun before the recording",
             Self::TooShort => TOO_SHORT,
@@ -338,7 +340,7 @@ mod tests {
         };
         let blocked = of(WaitState::Blocked);
         let cases = [
-            (rest, 1, true, Cause::NoneChosen),
+            (rest, 1, true, Cause::NotMadeUpFor),
             (of(WaitState::Started), 1, false, Cause::NotRunYet),
             (of(WaitState::Preempted), 1, false, Cause::Preempted),
             (of(WaitState::Preempted), 1, true, Cause::NotSampled),
