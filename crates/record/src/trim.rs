@@ -151,9 +151,9 @@ mod tests {
             // A sample's id stands first, that of others last.
             (RecordType::SAMPLE, [7, 0, 0], None),
             (RecordType::SAMPLE, [1, 0, 7], Some([1, 0, 7])),
-            // Of another recorder's event, says the id; the shape knows better.
+            // Of another recorder's event, says the id, whatever its length.
             (RecordType::SAMPLE, [555, 2, 0], None),
-            (RecordType::SAMPLE, [555, 3, 0], Some([555, 3, 0])),
+            (RecordType::SAMPLE, [555, 3, 0], None),
             (RecordType::SWITCH, [0, 0, 9], None),
             (RecordType::SWITCH, [7, 0, 1], Some([7, 0, 1])),
             (RecordType::THROTTLE, [0, 7, 7], None),

@@ -4,10 +4,14 @@
 //! one: of several events that one switch of context makes overflow, it
 //! prepares the sample of the first and leaves its id in those of the others
 //! (`do_perf_sw_event`, seen on Linux 6.18). Two recorders with a witness each
-//! are enough. So an id that none of our events has says nothing, and the
-//! shape of the sample decides.
+//! are enough. Such a sample also grows by what the one before it had of
+//! variable size; behind its own content is what the ring held before.
+//!
+//! Clocks, counters and tracepoints prepare each sample anew. Where all events
+//! are such ones, an id that none of ours has is the witness's; beside other
+//! software events the shape of the sample decides.
 
-use prof_abi::{ByteOrder, EventAttr, RecordType, SampleType};
+use prof_abi::{ByteOrder, EventAttr, RecordType, SampleType, Software, event_kind};
 use prof_perfdata::write::EventDescription;
 
 /// Tells samples of the witness from those of the events.
@@ -20,6 +24,8 @@ pub(crate) struct WitnessSamples {
     abi_at: usize,
     /// Bytes of a sample with registers.
     full: usize,
+    /// Whether samples of the events have wrong ids, too.
+    is_alone: bool,
 }
 
 impl WitnessSamples {
@@ -44,6 +50,7 @@ impl WitnessSamples {
             events,
             abi_at,
             full: abi_at + 8 + 8 * registers,
+            is_alone: !opened.iter().any(|event| shares_samples(&event.attr)),
         }
     }
 
@@ -56,6 +63,7 @@ impl WitnessSamples {
         }
         match order.u64(front, 8) {
             Some(id) if self.is_witness(id) => true,
+            Some(id) if self.is_foreign(id) && self.is_alone => true,
             Some(id) if self.is_foreign(id) => match order.u64(front, self.abi_at) {
                 // Samples of threads of the kernel have no registers.
                 Some(0) => size == self.abi_at + 8,
@@ -82,10 +90,16 @@ impl WitnessSamples {
     }
 }
 
+/// Whether the kernel prepares one sample for all events of this kind.
+fn shares_samples(attr: &EventAttr) -> bool {
+    let is_clock = [Software::CPU_CLOCK, Software::TASK_CLOCK].contains(&Software(attr.config));
+    attr.kind == event_kind::SOFTWARE && !is_clock
+}
+
 #[cfg(test)]
 mod tests {
     use super::WitnessSamples;
-    use prof_abi::{EventAttr, RecordType, SampleType};
+    use prof_abi::{EventAttr, RecordType, SampleType, Software, event_kind};
     use prof_perfdata::write::EventDescription;
 
     fn sample(words: &[u64]) -> Vec<u8> {
@@ -106,12 +120,22 @@ mod tests {
             sample_regs_user: 0b11,
             ..EventAttr::default()
         };
-        let opened = EventDescription {
-            attr: EventAttr::default(),
-            ids: vec![1, 2],
-            name: String::new(),
+        let beside = |event: Software| {
+            let opened = EventDescription {
+                attr: EventAttr {
+                    kind: event_kind::SOFTWARE,
+                    config: event.0,
+                    ..EventAttr::default()
+                },
+                ids: vec![1, 2],
+                name: String::new(),
+            };
+            WitnessSamples::new(&attr, vec![9, 7], &[opened])
         };
-        let witness = WitnessSamples::new(&attr, vec![9, 7], &[opened]);
+        let (witness, alone) = (
+            beside(Software::CPU_MIGRATIONS),
+            beside(Software::CPU_CLOCK),
+        );
         // Id, tid, time, ABI, registers.
         for (words, is_it) in [
             (&[7, 0, 0, 2, 5, 6][..], true),
@@ -126,6 +150,8 @@ mod tests {
             let record = sample(words);
             let front = &record[..record.len().min(64)];
             assert_eq!(witness.is(record.len(), front), is_it, "{words:?}");
+            // A clock's samples have its id.
+            assert_eq!(alone.is(record.len(), front), words[0] != 1, "{words:?}");
         }
     }
 }
