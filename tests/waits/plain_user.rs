@@ -52,6 +52,20 @@ fn long_and_read(waits: &[Shown]) -> (Vec<&Shown>, Vec<&Shown>) {
     (long.clone(), read.copied().collect())
 }
 
+/// The first thread whose waits and CPU time are not its life within 1 %. What a
+/// host took from its CPU meanwhile is neither.
+fn unlike_lives(truth: &Truth, waits: &[Shown]) -> Option<String> {
+    let is_unlike = |(tid, (elapsed, ran)): (&i32, &(u64, u64))| {
+        let of_thread = waits.iter().filter(|wait| wait.tid == *tid);
+        let seen: u64 = of_thread.map(|wait| wait.ns).sum();
+        // With the wait for its first CPU, which it cannot measure itself.
+        let (least, most) = (elapsed - elapsed / 100, elapsed + elapsed / 100);
+        let is_life = ran + seen + 1_000_000 >= least && ran + seen <= most + 60_000_000;
+        (!is_life).then(|| format!("{tid}: {elapsed} {ran} {seen}"))
+    };
+    truth.lives.iter().find_map(is_unlike)
+}
+
 #[test]
 fn a_plain_user_gets_the_times_of_waits_and_stacks_of_long_ones() {
     const NAME: &str = "waits-plain";
@@ -62,19 +76,12 @@ fn a_plain_user_gets_the_times_of_waits_and_stacks_of_long_ones() {
         return;
     };
     let waits = shown_of(&file);
-    for (tid, (elapsed, ran)) in &truth.lives {
-        let of_thread = waits.iter().filter(|wait| wait.tid == *tid);
-        let seen: u64 = of_thread.map(|wait| wait.ns).sum();
-        // With the wait for its first CPU, which it cannot measure itself.
-        let (least, most) = (elapsed - elapsed / 100, elapsed + elapsed / 100);
-        assert!(
-            ran + seen + 1_000_000 >= least,
-            "{tid}: {elapsed} {ran} {seen}"
-        );
-        assert!(
-            ran + seen <= most + 60_000_000,
-            "{tid}: {elapsed} {ran} {seen}"
-        );
+    let mut unlike = vec![unlike_lives(&truth, &waits)];
+    while unlike.iter().all(Option::is_some) {
+        // A host may take more than a per cent of a short life; each time it may not.
+        assert!(unlike.len() < 3, "{unlike:?}");
+        let (_, file, truth) = recorded_by_nobody(NAME, &[], &["all"]).expect("as before");
+        unlike.push(unlike_lives(&truth, &shown_of(&file)));
     }
     let (long, read) = long_and_read(&waits);
     let mut told = vec![(read.len(), long.len())];
