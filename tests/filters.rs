@@ -1,7 +1,7 @@
 //! Which occurrences of an event are kept: filters of tracepoints, and cgroups.
 
 use crate::oracle::{Finished, have, may_record_all, perf, prof, prof_command, scratch, skipped};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Samples of each event of what `options` record of `dd` writing 500 times.
 fn samples(name: &str, options: &[&str]) -> Result<Vec<u64>, Finished> {
@@ -297,8 +297,12 @@ fn times_are_counted_beside_events() {
 /// process.
 fn writers(name: &str, options: &[&str]) -> (Vec<u32>, u32) {
     let file = scratch().join(format!("filters-{name}.data"));
+    for earlier in parts_of(&file) {
+        std::fs::remove_file(earlier).expect("ours");
+    }
     let mut run = prof_command()
-        .args(["record", "-q", "-a", "-e", WRITE])
+        // Rings with room for all that the writer does on a loaded machine.
+        .args(["record", "-q", "-a", "-m", "16M", "-e", WRITE])
         .args(options)
         .arg("-o")
         .arg(&file)
@@ -308,11 +312,29 @@ fn writers(name: &str, options: &[&str]) -> (Vec<u32>, u32) {
         .spawn()
         .expect("prof starts");
     assert!(run.wait().expect("it ends").success(), "{options:?}");
-    let path = file.to_str().expect("UTF-8");
-    let text = prof(&["script", "-i", path, "-F", "pid"]).succeeded("script");
-    let pids = text.text();
-    let pids = pids.lines().filter_map(|line| line.trim().parse().ok());
+    let pids = parts_of(&file).into_iter().flat_map(|part| {
+        let path = part.to_str().expect("UTF-8");
+        let text = prof(&["script", "-i", path, "-F", "pid"]).succeeded("script");
+        let pids: Vec<u32> = text
+            .text()
+            .lines()
+            .filter_map(|line| line.trim().parse().ok())
+            .collect();
+        pids
+    });
     (pids.collect(), run.id())
+}
+
+/// The file, and those with a time behind its name.
+fn parts_of(file: &Path) -> Vec<PathBuf> {
+    let name = file.file_name().expect("a file").to_string_lossy();
+    let entries = std::fs::read_dir(scratch()).expect("a folder");
+    let paths = entries.map(|entry| entry.expect("an entry").path());
+    let is_part = |path: &PathBuf| {
+        let other = path.file_name().expect("a file").to_string_lossy();
+        other.starts_with(&*name) && !other.ends_with(".old")
+    };
+    paths.filter(is_part).collect()
 }
 
 #[test]
@@ -333,6 +355,10 @@ fn the_recorder_leaves_itself_out_of_tracepoints() {
     let filtered = ["--filter", "count == 1", "--exclude-perf"];
     let (own, all) = of_it(&writers("filtered-without-us", &filtered));
     assert!(own == 0 && all >= 50_000, "{own} of {all}");
+    // A flight recorder writes what it keeps by a thread of its own.
+    let dumps = ["--exclude-perf", "--overwrite=1M", "--switch-output=200K"];
+    let (own, all) = of_it(&writers("dumps-without-us", &dumps));
+    assert!(own == 0 && all > 0, "{own} of {all}");
     // As perf: it is for what is before it, and there for tracepoints only.
     for wrong in [
         ["--exclude-perf", "-e", WRITE],

@@ -125,6 +125,40 @@ fn perf_finds_the_lost_samples_of_our_recordings() {
     }
 }
 
+/// The kernel tells of losses before the next record of a ring. Behind these
+/// there is none: nothing runs on that CPU any more.
+#[test]
+fn a_flight_recorder_tells_what_was_lost_last() {
+    let test = "a_flight_recorder_tells_what_was_lost_last";
+    let busy = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done";
+    let script = format!("kill -STOP $PPID; taskset -c 0 sh -c '{busy}'; kill -CONT $PPID");
+    let file = scratch().join("losses-flight.data");
+    let run = Command::new("taskset")
+        .args(["-c", "1"])
+        .arg(prof_command().get_program())
+        .args(["record", "-F", "9999", "-e", "cpu-clock", "-m", "1"])
+        .args(["--overwrite=100M", "-o"])
+        .arg(&file)
+        .args(["--", "sh", "-c", &script])
+        .output();
+    let run: Finished = run.expect("taskset starts").into();
+    if run.stderr.contains("set pid") {
+        return skipped(test, "there is one CPU");
+    }
+    let samples = told(&run.stderr);
+    assert!(samples > 0, "{}", run.stderr);
+    let (exact, at_most, _) = lost(&file);
+    let of_tasks = run
+        .stderr
+        .lines()
+        .find(|line| line.contains(" of mappings, names and tasks"));
+    let of_tasks: u64 = of_tasks.map_or(0, |line| {
+        let number = line.split_whitespace().nth(1).expect("a number");
+        number.parse().expect("a number")
+    });
+    assert_eq!((exact, at_most), (0, samples + of_tasks), "{}", run.stderr);
+}
+
 #[test]
 fn lost_names_and_mappings_are_told_apart_from_samples() {
     let test = "lost_names_and_mappings_are_told_apart_from_samples";

@@ -87,6 +87,11 @@ pub(crate) trait Parts: Consumer {
     /// What this file has, as far as it is the kernel's.
     fn tally(&self) -> Tally;
 
+    /// What records of the kernel told of as lost, in all files.
+    fn lost_ever(&self) -> u64 {
+        self.tally().lost
+    }
+
     /// Where files overlap: the time of the first sample that the next would
     /// have, ns.
     fn begins_at(&self) -> Option<u64> {

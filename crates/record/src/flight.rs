@@ -27,7 +27,8 @@ use prof_perfdata::write::{EventDescription, Features, Kept};
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
 
 /// A segment ends at a mark, or when it has so many bytes.
 const LONGEST_SEGMENT: usize = 1 << 20;
@@ -52,15 +53,68 @@ pub(crate) struct Flight {
     youngest: u64,
     given_up: u64,
     marked: u64,
+    /// What the kernel told of as lost in segments that were given up.
+    lost_before: u64,
     files: Files,
     /// The last file has the time in its name, too.
     is_stamped: bool,
     making: Making,
-    dumping: Option<JoinHandle<Dumped>>,
+    dumper: Dumper,
 }
 
 /// What came of writing a file.
 type Dumped = Result<(PathBuf, Tally, u64), Failed>;
+
+/// A thread that writes files beside the recording. It is there from the
+/// beginning on: `--exclude-perf` leaves out the threads that are there then.
+struct Dumper {
+    images: Sender<Image>,
+    dumped: Receiver<Dumped>,
+    /// Whether a file is written, or was and nobody asked for it.
+    is_asked: bool,
+}
+
+impl Dumper {
+    fn start() -> std::io::Result<Self> {
+        let (images, asked) = channel::<Image>();
+        let (done, dumped) = channel();
+        let thread = thread::Builder::new().name("dump".to_owned());
+        thread.spawn(move || {
+            for image in asked {
+                let written = stamped(&image.path).map_err(Failed::from);
+                let written = written.and_then(|name| image.write(&name, Partial::Discard));
+                if done.send(written).is_err() {
+                    return;
+                }
+            }
+        })?;
+        Ok(Self {
+            images,
+            dumped,
+            is_asked: false,
+        })
+    }
+
+    fn write(&mut self, image: Image) {
+        self.images
+            .send(image)
+            .expect("the thread ends after this sender");
+        self.is_asked = true;
+    }
+
+    /// What came of the last file, if it is written; waits for it if told to.
+    fn take(&mut self, waits: bool) -> Option<Dumped> {
+        if !self.is_asked {
+            return None;
+        }
+        let dumped = match waits {
+            true => Some(self.dumped.recv().expect("writing a file does not panic")),
+            false => self.dumped.try_recv().ok(),
+        };
+        self.is_asked = dumped.is_none();
+        dumped
+    }
+}
 
 /// A file could not be written whole.
 #[derive(Debug)]
@@ -122,6 +176,11 @@ impl Flight {
         features: Features,
     ) -> Result<Self, OutputError> {
         Prepared::new(&named.path, events, named.making)?.remove()?;
+        let dumper = Dumper::start().map_err(|source| OutputError::Io {
+            doing: "start a thread to write",
+            path: named.path.clone(),
+            source,
+        })?;
         let attr = events.first().map(|event| event.attr.clone());
         let attr = attr.unwrap_or_default();
         let fresh = Counter::new(&attr);
@@ -140,10 +199,11 @@ impl Flight {
             youngest: 0,
             given_up: 0,
             marked: 0,
+            lost_before: 0,
             files: Files::new(named.most),
             is_stamped: named.is_stamped,
             making: named.making,
-            dumping: None,
+            dumper,
         })
     }
 
@@ -188,6 +248,7 @@ impl Flight {
             return;
         };
         self.bytes -= oldest.records.len() as u64;
+        self.lost_before += oldest.counter.tally().lost;
         let (state, times) = (&mut self.begun.state, &self.times);
         each(&oldest.records, |kind, record| {
             if is_state(kind) {
@@ -219,6 +280,18 @@ impl Flight {
             times: self.times.clone(),
             counter: self.fresh.clone(),
             making: self.making,
+        }
+    }
+}
+
+impl Flight {
+    fn told(&mut self, dumped: Dumped) -> Switched {
+        match dumped {
+            Ok((name, tally, bytes)) => {
+                self.files.keep(name.clone());
+                Switched::To { name, tally, bytes }
+            }
+            Err(failed) => Switched::Refused(failed.why),
         }
     }
 }
@@ -278,38 +351,18 @@ impl Parts for Flight {
         let before = self.wait();
         self.since_file = 0;
         let image = self.image(last, late);
-        let dumping = thread::Builder::new().name("dump".to_owned());
-        let dumping = dumping.spawn(move || {
-            let name = stamped(&image.path)?;
-            image.write(&name, Partial::Discard)
-        });
-        match dumping {
-            Ok(dumping) => self.dumping = Some(dumping),
-            Err(source) => {
-                return Ok(Switched::Refused(OutputError::Io {
-                    doing: "start a thread to write",
-                    path: self.path.clone(),
-                    source,
-                }));
-            }
-        }
+        self.dumper.write(image);
         Ok(before.unwrap_or(Switched::Later))
     }
 
     fn switched(&mut self) -> Option<Switched> {
-        let is_done = self.dumping.as_ref().is_some_and(JoinHandle::is_finished);
-        is_done.then(|| self.wait()).flatten()
+        let dumped = self.dumper.take(false)?;
+        Some(self.told(dumped))
     }
 
     fn wait(&mut self) -> Option<Switched> {
-        let dumped = self.dumping.take()?.join();
-        Some(match dumped.expect("writing a file does not panic") {
-            Ok((name, tally, bytes)) => {
-                self.files.keep(name.clone());
-                Switched::To { name, tally, bytes }
-            }
-            Err(failed) => Switched::Refused(failed.why),
-        })
+        let dumped = self.dumper.take(true)?;
+        Some(self.told(dumped))
     }
 
     fn end(&mut self, late: Features) -> Result<PathBuf, OutputError> {
@@ -350,6 +403,10 @@ impl Parts for Flight {
 
     fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    fn lost_ever(&self) -> u64 {
+        self.lost_before + self.tally().lost
     }
 
     fn begins_at(&self) -> Option<u64> {

@@ -173,6 +173,35 @@ impl<'a> Framing<'a> {
         }
     }
 
+    /// Appends what was lost last, of which no record tells: the kernel tells of
+    /// it before the next record of the ring. `told` is what records told of
+    /// since the recording began; of which event that was they do not say, so
+    /// that what is left is taken for samples as far as these were lost. As the
+    /// kernel's, and not as counts of the whole recording, they have a time.
+    pub(crate) fn newest(&self, told: u64, time: u64, out: &mut Vec<u8>) {
+        let by_role = [Role::Samples, Role::Tracks].map(|role| {
+            let by_id = self.set.lost_by_id(role).unwrap_or_default();
+            let most = by_id.into_iter().flatten().max_by_key(|&(_, lost)| lost);
+            let lost = self.set.lost(role).unwrap_or(0);
+            (most.map_or(0, |(id, _)| id), lost)
+        });
+        let all = by_role.iter().map(|(_, lost)| lost).sum::<u64>();
+        let mut left = all.saturating_sub(told);
+        for (id, lost) in by_role {
+            let lost = lost.min(left);
+            left -= lost;
+            if lost > 0 {
+                let body = Body::Lost(Lost { id, lost });
+                let trailer = Trailer {
+                    id,
+                    time,
+                    ..self.trailer
+                };
+                append_short(&body, Misc(0), &trailer, out);
+            }
+        }
+    }
+
     /// Of each event with this role: by descriptor what it lost since this was
     /// asked last.
     fn newly_lost(&mut self, role: Role) -> Vec<Vec<(u64, u64)>> {

@@ -444,8 +444,11 @@ impl Writing<'_> {
         let (tally, begins_at) = (parts.tally(), parts.begins_at());
         let mut last = Vec::new();
         // Of a window the kernel's records tell what was lost when.
-        if begins_at.is_none() {
-            self.framing.last(&tally, &mut last);
+        match begins_at {
+            None => self.framing.last(&tally, &mut last),
+            Some(_) => self
+                .framing
+                .newest(parts.lost_ever(), tally.last, &mut last),
         }
         finished_round(&mut last);
         let trust = self.parting.trust(self.unwinding.as_ref(), begins_at);
@@ -562,14 +565,17 @@ impl Writing<'_> {
         }
         kept_back?;
         let (mut tally, mut begins_at) = (*tally, None);
+        let mut lost_ever = 0;
         if let Taker::Parts(parts) = &mut self.taker {
             parts.uncut()?;
             (tally, begins_at) = (parts.tally(), parts.begins_at());
+            lost_ever = parts.lost_ever();
         }
         let trust = self.parting.trust(self.unwinding.as_ref(), begins_at);
         let mut last = Vec::new();
-        if begins_at.is_none() {
-            self.framing.last(&tally, &mut last);
+        match begins_at {
+            None => self.framing.last(&tally, &mut last),
+            Some(_) => self.framing.newest(lost_ever, tally.last, &mut last),
         }
         finished_round(&mut last);
         let consumer = self.taker.consumer();
