@@ -82,6 +82,7 @@ mod short_tasks;
 mod small_commands;
 mod sort_keys;
 mod stat_files;
+mod stat_metrics;
 mod stat_options;
 mod told_unwinding;
 mod tui;

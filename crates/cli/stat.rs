@@ -31,6 +31,7 @@ Examples:
   prof stat -a -I 1000                   the whole system, every second
   prof stat -a -A -e context-switches sleep 1      each CPU
   prof stat -a --for-each-cgroup user.slice,system.slice sleep 1
+  prof stat -a -A -I 1000 --metric-only  what follows from the counts of each CPU
   prof stat -x, -o counts.csv ./app      for a program to read
   prof stat record -o counts.data ./app  into a file, also for perf stat report
   prof stat report -i counts.data        from such a file, also of perf's
@@ -125,9 +126,19 @@ pub(crate) struct Args {
     /// A folder of perf's JSON files of metrics and events.
     #[arg(long, value_name = "DIR")]
     metrics_dir: Option<PathBuf>,
+    /// Only what follows from the counts, a line of it.
+    #[arg(long, conflicts_with = "per_thread")]
+    metric_only: bool,
     /// Do not count the events of a metric as a group.
     #[arg(long)]
     metric_no_group: bool,
+    /// Do not count the events of a metric in the group of another that has
+    /// them all.
+    #[arg(long)]
+    metric_no_merge: bool,
+    /// Count no events for thresholds of metrics, as is the case.
+    #[arg(long)]
+    metric_no_threshold: bool,
     /// Digits in groups of three.
     #[arg(short = 'B', long, overrides_with = "no_big_num")]
     big_num: bool,

@@ -6,7 +6,8 @@ use crate::whose::{Given, Whose};
 use prof_abi::AttrFlags;
 use prof_record::events::{self, EventSpec, Programs};
 use prof_stat::{
-    Delay, Form, Metrics, MetricsError, Mode, Options, Selection, Showing, default_events,
+    Counted, Delay, Form, Grouping, Metrics, MetricsError, Mode, Options, Selection, Showing,
+    default_events,
 };
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -29,7 +30,8 @@ pub(super) fn options(
         return Err(UsageError(missing.to_owned()).into());
     }
     let mut events = asked_events(args, &selection)?;
-    let metrics = metrics(args, &mut events)?;
+    let mut metrics = metrics(args, &mut events, selection.is_cpus())?;
+    metrics.repeat_each(events.len());
     cgroups(args, &mut events)?;
     modes_of_all(args, &mut events);
     let milliseconds = |ms: Option<u64>| ms.map(Duration::from_millis);
@@ -55,6 +57,7 @@ pub(super) fn options(
             marks_summary: !args.no_csv_summary,
             table: args.table,
             clears: args.interval_clear,
+            metric_only: args.metric_only,
             metrics,
             verbose: args.verbose > 0,
         },
@@ -119,6 +122,11 @@ fn something_to_count(args: &Args, selection: &Selection) -> Result<(), UsageErr
             return Err(UsageError("-r needs a command to run".to_owned()));
         }
     }
+    if args.metric_only && args.repeat != 1 {
+        return Err(UsageError(
+            "--metric-only shows one run\n  try: without -r".to_owned(),
+        ));
+    }
     if args.table && args.repeat < 2 {
         return Err(UsageError(
             "--table shows several runs\n  try: with -r 5".to_owned(),
@@ -178,23 +186,31 @@ fn asked_events(args: &Args, selection: &Selection) -> Result<Vec<EventSpec>, Us
 }
 
 /// The metrics; their events come behind the others.
-fn metrics(args: &Args, events: &mut Vec<EventSpec>) -> anyhow::Result<Metrics> {
+fn metrics(args: &Args, events: &mut Vec<EventSpec>, cpus: bool) -> anyhow::Result<Metrics> {
     let Some(asked) = &args.metrics else {
         return Ok(Metrics::default());
     };
     let directory = args.metrics_dir.as_deref();
     let directory = directory
         .ok_or_else(|| UsageError(MetricsError::NoDirectory(asked.clone()).to_string()))?;
-    let metrics = Metrics::read(directory, asked, events.len())?;
-    let group = events.len() as u32;
-    for text in metrics.events() {
-        let parsed = events::parse(text, group);
+    let counted = Counted {
+        first: events.len(),
+        grouping: Grouping {
+            groups: !args.metric_no_group,
+            merges: !args.metric_no_merge,
+        },
+        cpus,
+    };
+    let metrics = Metrics::read(directory, asked, &counted)?;
+    let groups = events.len() as u32;
+    for needed in metrics.events() {
+        let parsed = events::parse(&needed.event, groups);
         let mut parsed = parsed.map_err(|error| UsageError(error.to_string()))?;
         if parsed.len() != 1 {
-            return Err(UsageError(format!("{text} is not one event")).into());
+            return Err(UsageError(format!("{} is not one event", needed.event)).into());
         }
         for spec in &mut parsed {
-            spec.group = (!args.metric_no_group && metrics.events().len() > 1).then_some(group);
+            spec.group = needed.group.map(|group| groups + group);
             spec.weak = true;
         }
         events.append(&mut parsed);

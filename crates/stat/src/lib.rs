@@ -33,7 +33,7 @@ mod waiting;
 
 pub use aggregate::Mode;
 pub use defaults::default_events;
-pub use metrics::{Metrics, MetricsError};
+pub use metrics::{Counted, Grouping, Metrics, MetricsError, Needed};
 pub use options::{Delay, Form, Options, Showing};
 pub use places::Topology;
 pub use report::{ReportError, ReportOptions, Reported, report};

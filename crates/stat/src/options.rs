@@ -62,6 +62,8 @@ pub struct Showing {
     pub table: bool,
     /// Clear the screen before each interval.
     pub clears: bool,
+    /// What follows from the counts, without them.
+    pub metric_only: bool,
     /// The metrics to compute, instead of perf's default ones.
     pub metrics: Metrics,
     /// Each reading, and events that are not supported, on stderr.

@@ -7,6 +7,7 @@ use crate::places::{CountedIn, Topology};
 use crate::run::{self, Finished, Happening, Opened, Run};
 use crate::selection::Selection;
 use crate::shown::figures::{CountRow, CountedEvent, EventFigures, Layout, Times};
+use crate::shown::metrics_alone::{Before, Table};
 use crate::shown::rows::rows;
 use crate::shown::{machine_readable, text};
 use crate::stored::Store;
@@ -175,6 +176,12 @@ impl<'a> Session<'a> {
         }
         let counters = &opened.counters;
         self.events = figures(counters, options);
+        if self.showing.metric_only && Table::new(&self.events, &self.layout(1.0)).is_empty() {
+            (self.say)(
+                "--metric-only: nothing follows from these events\n  \
+                 try: with task-clock among them, or -M NAME --metrics-dir DIR",
+            );
+        }
         let blind = counters.iter().zip(&options.events);
         let blind = blind.filter(|(counter, _)| counter.is_blind());
         for (counter, spec) in blind {
@@ -246,7 +253,6 @@ impl<'a> Session<'a> {
         let length = elapsed.saturating_sub(before.end);
         before.end = elapsed;
         before.readings.clone_from(readings);
-        let rows = self.rows(&events, length.as_nanos() as f64);
         const LINES_PER_HEADING: u64 = 25;
         let mut shown = String::new();
         if self.showing.clears {
@@ -254,22 +260,33 @@ impl<'a> Session<'a> {
         }
         let is_text = matches!(self.showing.form, Form::Text { .. });
         let is_due = self.intervals.is_multiple_of(LINES_PER_HEADING) || self.showing.clears;
-        if is_text && is_due {
-            shown.push_str(&text::interval_heading(&rows));
-        }
+        let is_first = self.intervals == 0;
         self.intervals += 1;
-        shown.push_str(&self.lines(&rows, Some(elapsed)));
+        let length = length.as_nanos() as f64;
+        if self.showing.metric_only {
+            let table = Table::new(&events, &self.layout(length));
+            let (form, before) = (&self.showing.form, Before::Time(elapsed));
+            if is_first || is_text && is_due {
+                shown.push_str(&table.heading(form, before));
+            }
+            shown.push_str(&table.lines(form, before));
+        } else {
+            let rows = rows(&events, &self.layout(length));
+            if is_text && is_due {
+                shown.push_str(&text::interval_heading(&rows));
+            }
+            shown.push_str(&self.lines(&rows, Some(elapsed)));
+        }
         self.write(&shown)
     }
 
-    fn rows(&self, events: &[EventFigures], elapsed: f64) -> Vec<CountRow> {
-        let layout = Layout {
+    fn layout(&self, elapsed: f64) -> Layout<'_> {
+        Layout {
             elapsed,
             by_group: self.showing.mode.is_by_group(),
             without_zeros: self.without_zeros && self.showing.mode == Mode::Thread,
             metrics: &self.showing.metrics,
-        };
-        rows(events, &layout)
+        }
     }
 
     fn lines(&self, rows: &[CountRow], time: Option<Duration>) -> String {
@@ -288,16 +305,31 @@ impl<'a> Session<'a> {
     }
 
     fn write_summary(&mut self) -> anyhow::Result<()> {
-        let rows = self.rows(&self.events, self.times.elapsed.mean());
-        let mut shown = self.lines(&rows, None);
+        let layout = self.layout(self.times.elapsed.mean());
+        let mut shown = if self.showing.metric_only {
+            self.metrics_of_all(&Table::new(&self.events, &layout))
+        } else {
+            self.lines(&rows(&self.events, &layout), None)
+        };
         if matches!(self.showing.form, Form::Text { .. }) {
             let heading = text::heading(&self.title, self.runs);
-            let gap = if rows.is_empty() { "" } else { "\n" };
+            let gap = if shown.is_empty() { "" } else { "\n" };
             let table = self.showing.table.then_some(self.single_runs.as_slice());
             let footer = text::footer(&self.times, self.runs, self.only_command, table);
             shown = [&heading, &shown, gap, &footer].concat();
         }
         self.write(&shown)
+    }
+
+    fn metrics_of_all(&self, table: &Table) -> String {
+        let form = &self.showing.form;
+        let before = match (self.has_intervals, self.showing.marks_summary) {
+            (true, true) => Before::Summary,
+            _ => Before::Nothing,
+        };
+        let is_named = !self.has_intervals || matches!(form, Form::Text { .. });
+        let heading = is_named.then(|| table.heading(form, before));
+        heading.unwrap_or_default() + &table.lines(form, before)
     }
 
     fn write(&mut self, text: &str) -> anyhow::Result<()> {

@@ -8,7 +8,7 @@
 //!
 //! In a name `@` stands for `/`, and `\\` before `,`, `-` and `=`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Parts of a formula nested deeper than this are refused.
 const DEEPEST: usize = 64;
@@ -120,20 +120,37 @@ impl Expression {
         }
     }
 
-    /// The events that it is made of.
-    pub(super) fn names(&self) -> BTreeSet<String> {
+    /// The events that it is made of, on a machine with these literals.
+    pub(super) fn names(&self, literals: &BTreeMap<&'static str, f64>) -> BTreeSet<String> {
         let mut names = BTreeSet::new();
-        self.collect(&mut names);
+        self.collect(literals, &mut names);
         names
     }
 
-    fn collect(&self, names: &mut BTreeSet<String>) {
+    fn collect(&self, literals: &BTreeMap<&'static str, f64>, names: &mut BTreeSet<String>) {
         match self {
             Self::Name(name) | Self::IsCounted(name) => {
                 names.insert(name.clone());
             }
-            Self::Pair(_, parts) => parts.iter().for_each(|part| part.collect(names)),
-            Self::Choice(parts) => parts.iter().for_each(|part| part.collect(names)),
+            Self::Pair(_, parts) => parts.iter().for_each(|part| part.collect(literals, names)),
+            Self::Choice(parts) => {
+                let [then, condition, otherwise] = parts.as_ref();
+                let mut needed = condition.names(literals);
+                // A part that this machine never needs is not counted.
+                let value = needed.is_empty().then(|| {
+                    condition.evaluate(&|value| match value {
+                        Value::Literal(name) => literals.get(name).copied(),
+                        Value::Event(_) => None,
+                    })
+                });
+                names.append(&mut needed);
+                if value != Some(0.0) {
+                    then.collect(literals, names);
+                }
+                if value.is_none_or(|value| value == 0.0) {
+                    otherwise.collect(literals, names);
+                }
+            }
             Self::Number(_) | Self::Literal(_) => {}
         }
     }

@@ -30,10 +30,11 @@ pub(crate) struct Related<'a> {
 
 impl Related<'_> {
     /// What follows from the count of the line.
-    pub(crate) fn metrics(&self) -> Vec<Metric> {
+    fn metrics(&self) -> Vec<Metric> {
         let asked = self.layout.metrics;
         if !asked.is_empty() {
-            return asked.at(self.index, |event| self.events.get(event)?.mean(self.id));
+            let mean = |event: usize| self.events.get(event)?.mean(self.id);
+            return asked.at(self.index, self.layout.elapsed / 1e9, mean);
         }
         let (Some(event), Some(count)) = (self.events.get(self.index), self.count()) else {
             return Vec::new();
@@ -52,6 +53,32 @@ impl Related<'_> {
             Vec::from_iter(self.rate(event, count))
         } else {
             particular
+        }
+    }
+
+    /// The names of what follows, in a table of nothing else.
+    pub(crate) fn column_names(&self) -> Vec<String> {
+        let Some(event) = self.events.get(self.index) else {
+            return Vec::new();
+        };
+        let metrics = self.metrics_if_counted().into_iter();
+        metrics.map(|it| it.alone(&event.event.name).unit).collect()
+    }
+
+    /// What follows, under this name.
+    pub(crate) fn column(&self, name: &str) -> Option<Metric> {
+        let event = &self.events.get(self.index)?.event;
+        let metrics = self.metrics_if_counted().into_iter();
+        metrics
+            .map(|metric| metric.alone(&event.name))
+            .find(|metric| metric.unit == name)
+    }
+
+    /// What follows from the count of the line, if there is one.
+    pub(crate) fn metrics_if_counted(&self) -> Vec<Metric> {
+        match self.count() {
+            Some(_) => self.metrics(),
+            None => Vec::new(),
         }
     }
 

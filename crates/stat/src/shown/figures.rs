@@ -137,6 +137,15 @@ pub(crate) struct GroupFigures {
     last: Option<u64>,
 }
 
+impl GroupFigures {
+    pub(super) fn label(&self, id: &Id) -> Label {
+        Label {
+            id: id.clone(),
+            members: self.members,
+        }
+    }
+}
+
 /// The counts of one event over runs.
 #[derive(Debug, Clone)]
 pub(crate) struct EventFigures {
@@ -184,6 +193,20 @@ impl EventFigures {
         self.event.supported && !self.event.blind && counted
     }
 
+    /// The same with a count of 1 by all, if it can be counted.
+    pub(super) fn as_if_counted(&self) -> Self {
+        let mut counted = Self::new(self.event.clone());
+        let one = Grouped {
+            id: Id::All,
+            members: 1,
+            events: Some(1),
+            enabled: 1,
+            running: 1,
+        };
+        counted.push(vec![one]);
+        counted
+    }
+
     fn amount(&self, group: &GroupFigures) -> Amount {
         let scale = self.event.scale;
         // As perf: a factor that is no whole number shows two decimals.
@@ -202,10 +225,7 @@ impl EventFigures {
     pub(super) fn row(&self, id: &Id, group: &GroupFigures, metrics: Vec<Metric>) -> CountRow {
         let enabled = group.enabled.mean();
         CountRow {
-            label: Label {
-                id: id.clone(),
-                members: group.members,
-            },
+            label: group.label(id),
             cgroup: self.event.cgroup.clone(),
             name: self.event.name.clone(),
             unit: self.event.unit.clone(),

@@ -66,6 +66,21 @@ impl Label {
         name.into_iter().chain(members).collect()
     }
 
+    /// What [`Label::fields`] are, as perf 6.1 names them.
+    pub(crate) fn field_names(&self) -> &'static [&'static str] {
+        match self.id {
+            Id::All => &[],
+            Id::Cpu(_) => &["cpu"],
+            Id::Core(..) => &["core", "cpus"],
+            Id::Cluster(..) => &["cluster", "cpus"],
+            Id::Cache(..) => &["cache", "cpus"],
+            Id::Die(..) => &["die", "cpus"],
+            Id::Socket(_) => &["socket", "cpus"],
+            Id::Node(_) => &["node", "cpus"],
+            Id::Thread(_) => &["comm-pid"],
+        }
+    }
+
     /// The keys and values, these as JSON, before an object's own.
     pub(crate) fn members_of_object(&self) -> Vec<(&'static str, String)> {
         let Some((name, kind)) = self.named() else {

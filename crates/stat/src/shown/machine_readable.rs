@@ -51,7 +51,7 @@ pub(crate) fn separated(
 }
 
 /// A number without its spaces and percent sign.
-fn bare(number: &str) -> String {
+pub(super) fn bare(number: &str) -> String {
     number.trim().trim_end_matches('%').to_owned()
 }
 
@@ -113,14 +113,16 @@ pub(crate) fn json_lines(rows: &[CountRow], time: Option<Duration>, runs: u64) -
     text
 }
 
-fn write_object(object: &[(&str, String)], text: &mut String) {
+/// Writes an object; its values are JSON already.
+pub(super) fn write_object(object: &[(&str, String)], text: &mut String) {
     let members = object
         .iter()
         .map(|(key, value)| format!("\"{key}\" : {value}"));
     let _ = writeln!(text, "{{{}}}", members.collect::<Vec<_>>().join(", "));
 }
 
-fn quoted(text: &str) -> String {
+/// A text as JSON.
+pub(super) fn quoted(text: &str) -> String {
     Value::from(text).to_string()
 }
 

@@ -5,5 +5,6 @@ pub(crate) mod derived;
 pub(crate) mod figures;
 pub(crate) mod label;
 pub(crate) mod machine_readable;
+pub(crate) mod metrics_alone;
 pub(crate) mod rows;
 pub(crate) mod text;

@@ -22,12 +22,7 @@ pub(crate) fn rows(events: &[EventFigures], layout: &Layout<'_>) -> Vec<CountRow
                 id,
                 layout,
             };
-            let metrics = if event.is_counted(group) {
-                related.metrics()
-            } else {
-                Vec::new()
-            };
-            rows.push(event.row(id, group, metrics));
+            rows.push(event.row(id, group, related.metrics_if_counted()));
         }
     }
     if layout.by_group {
