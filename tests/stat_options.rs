@@ -415,3 +415,28 @@ fn a_cpu_that_is_not_there_is_named() {
         assert!(run.stderr.contains(words), "{}", run.stderr);
     }
 }
+
+/// perf runs the command as often, but shows intervals of its first run only.
+#[test]
+fn each_run_has_intervals() {
+    let command = ["sh", "-c", "echo run; sleep 0.1"];
+    let options = ["stat", "-r", "2", "-I", "40", "-e", "page-faults:u", "-x,"];
+    let run = prof(&[&options[..], &command].concat()).succeeded("prof stat -r -I");
+    assert_eq!(run.text(), "run\nrun\n");
+    let lines: Vec<Vec<&str>> = run
+        .stderr
+        .lines()
+        .map(|line| line.split(',').collect())
+        .collect();
+    let times = lines
+        .iter()
+        .map(|line| line[0].trim().parse::<f64>().expect("a time"));
+    let times: Vec<f64> = times.collect();
+    let starts = times.windows(2).filter(|pair| pair[1] < pair[0]).count();
+    assert_eq!(starts, 1, "{times:?}");
+    // The field of the spread, as perf's.
+    assert!(lines.iter().all(|line| line[4] == "0.00%"), "{lines:?}");
+    let some = [&options[..], &["--interval-count", "1"], &command].concat();
+    let some = prof(&some);
+    assert_eq!(some.stderr.lines().count(), 2, "{}", some.stderr);
+}

@@ -87,7 +87,7 @@ pub(crate) struct Args {
     #[arg(long)]
     table: bool,
     /// Show counts each time so many milliseconds have passed.
-    #[arg(short = 'I', long, value_name = "MS", conflicts_with = "repeat",
+    #[arg(short = 'I', long, value_name = "MS",
           value_parser = clap::value_parser!(u64).range(1..=86_400_000))]
     interval_print: Option<u64>,
     /// Stop after so many intervals.

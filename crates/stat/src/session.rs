@@ -42,7 +42,9 @@ pub fn count(
         runs += 1;
         finished = session.run_once(options, &signals)?;
         if options.repeat == 0 {
-            session.write_summary()?;
+            if options.interval.is_none() {
+                session.write_summary()?;
+            }
             session.forget();
         }
         if finished.interrupted || session.failure.is_some() {
@@ -144,6 +146,7 @@ impl<'a> Session<'a> {
             ..Interval::default()
         };
         let with_intervals = self.has_intervals;
+        let earlier = self.intervals;
         let run = opened.run(options, signals, |happening| match happening {
             Happening::Interval(elapsed, readings) => {
                 store.readings(elapsed, &readings)?;
@@ -160,7 +163,7 @@ impl<'a> Session<'a> {
         // or the command ended before its count of intervals.
         let enough = options
             .interval_count
-            .is_some_and(|most| self.intervals >= most);
+            .is_some_and(|most| self.intervals - earlier >= most);
         if with_intervals && !enough {
             self.write_interval(&mut before, run.elapsed, &run.readings)?;
         }
