@@ -16,6 +16,7 @@
 //! (`watch.rs`).
 
 mod account;
+mod batch;
 mod blocked;
 mod event;
 mod holders;
@@ -45,6 +46,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 pub use account::WaitAccount;
+use batch::{Batch, Follows, period};
 pub(crate) use event::{
     dropped_kernel, has_kernel, has_stacks, is_of_waits, planned, wants_thinned, written,
 };
@@ -52,7 +54,6 @@ use holders::Held;
 pub(crate) use readings::Readings;
 pub(crate) use sleepers::{FIRST_ARGUMENT, ReadAlso, Sleepers, Whom};
 pub(crate) use thinning::Thinner;
-use thinning::{Batch, Follows, period};
 pub use wakers::WAKING;
 use wakers::Wakers;
 pub(crate) use watch::{Watch, Watcher};
