@@ -1,7 +1,7 @@
 //! Which time a profile shows: that in which threads ran, that in which they
 //! did not, or both.
 
-use crate::{Event, EventId, Profile, Sample};
+use crate::{DroppedCount, Event, EventId, Profile, Sample};
 use std::fmt;
 
 /// What time a profile shows.
@@ -67,6 +67,8 @@ impl Profile {
         // Groups and counts of threads are of events that may be gone.
         self.groups.clear();
         self.thread_counts.clear();
+        let is_of = |note: &DroppedCount| note.clock.is_none_or(|of| shows(clock, of));
+        self.trust.notes.retain(is_of);
         Ok(())
     }
 
@@ -94,6 +96,11 @@ impl Profile {
         };
         Ok(self.events.iter().enumerate().map(keeps).collect())
     }
+}
+
+/// Whether something of a clock is shown where `shown` is.
+fn shows(shown: Clock, of: Clock) -> bool {
+    shown == of || shown == Clock::Wall
 }
 
 /// The new number of each event; `None` of those that go.
@@ -127,7 +134,7 @@ fn together(events: &[Event]) -> Event {
 #[cfg(test)]
 mod tests {
     use super::{Clock, NoClock};
-    use crate::{Event, EventId, Profile, Sample, StackId, TaskId};
+    use crate::{DroppedCount, Event, EventId, Profile, Sample, StackId, TaskId};
 
     fn event(name: &str, is_off_cpu: bool, weight_is_ns: bool) -> Event {
         Event {
@@ -171,6 +178,26 @@ mod tests {
         let names = profile.events.iter().map(|event| &*event.name).collect();
         let samples = profile.samples.iter();
         (names, samples.map(|it| (it.time, it.event.0)).collect())
+    }
+
+    #[test]
+    fn what_is_told_of_one_clock_stands_where_that_is_shown() {
+        let told_of = |shown: Clock| {
+            let mut profile = three();
+            for (count, clock) in [(1, None), (2, Some(Clock::Off))] {
+                let what = String::new();
+                profile
+                    .trust
+                    .notes
+                    .push(DroppedCount { what, count, clock });
+            }
+            profile.show_clock(shown).expect("it has both");
+            let notes = profile.trust.notes.iter();
+            notes.map(|note| note.count).collect::<Vec<_>>()
+        };
+        assert_eq!(told_of(Clock::Cpu), [1]);
+        assert_eq!(told_of(Clock::Off), [1, 2]);
+        assert_eq!(told_of(Clock::Wall), [1, 2]);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! How far the numbers can be trusted.
 
-use crate::{DsoId, UnnamedReason};
+use crate::{Clock, DsoId, UnnamedReason};
 use std::collections::BTreeMap;
 
 /// Where and why a user stack ended.
@@ -101,6 +101,8 @@ pub struct DroppedCount {
     pub what: String,
     /// How often.
     pub count: u64,
+    /// The clock that it tells of, if not of all.
+    pub clock: Option<Clock>,
 }
 
 /// How reliable a profile is: what was lost, incomplete, unnamed or damaged.

@@ -153,6 +153,7 @@ impl RefusedLines {
                 fault.words()
             ),
             count,
+            clock: None,
         };
         self.0.into_iter().map(note).collect()
     }

@@ -586,6 +586,7 @@ fn unjoined(deferred: Option<&Deferred>) -> Option<DroppedCount> {
     (count > 0).then(|| DroppedCount {
         what: "samples whose user call chain was not recorded before the end".into(),
         count,
+        clock: None,
     })
 }
 

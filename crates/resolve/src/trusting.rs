@@ -203,6 +203,7 @@ fn add_told_notes(summary: &LiveSummary, trust: &mut Trust) {
             trust.notes.push(DroppedCount {
                 what: what.to_owned(),
                 count,
+                clock: None,
             });
         }
     }
@@ -403,7 +404,11 @@ fn notes(about: &About<'_>, merged: u64) -> Vec<DroppedCount> {
     let mut notes = Vec::new();
     let mut note = |what: String, count: u64| {
         if count != 0 {
-            notes.push(DroppedCount { what, count });
+            notes.push(DroppedCount {
+                what,
+                count,
+                clock: None,
+            });
         }
     };
     for (kind, count) in &found.unknown_records {

@@ -7,7 +7,7 @@
 
 use prof_abi::CpuMode;
 use prof_profile::{
-    Counted, DroppedCount, Profile, StackId, StackSource, Wait, WaitKind, WaitState,
+    Clock, Counted, DroppedCount, Profile, StackId, StackSource, Wait, WaitKind, WaitState,
 };
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
@@ -280,7 +280,11 @@ fn without_stack(profile: &Profile) -> Option<DroppedCount> {
         _ = write!(what, "; {:.1} % {}", share(ns), cause.text(has_cpu_samples));
     }
     what.push(')');
-    (count > 0).then_some(DroppedCount { what, count })
+    (count > 0).then_some(DroppedCount {
+        what,
+        count,
+        clock: Some(Clock::Off),
+    })
 }
 
 /// How many waits have no stack since others, chosen by chance, stand for them.
@@ -303,6 +307,7 @@ fn not_chosen(profile: &Profile) -> Option<DroppedCount> {
              chance (record --off-cpu-stacks)"
         ),
         count,
+        clock: Some(Clock::Off),
     })
 }
 

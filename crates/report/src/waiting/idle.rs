@@ -20,8 +20,8 @@ pub use super::places::FOLDED;
 use super::places::{names, time};
 use prof_abi::CpuMode;
 use prof_profile::{
-    DroppedCount, FunctionId, LocationId, Profile, StackId, StackTree, Wait, WaitKind, WaitState,
-    several,
+    Clock, DroppedCount, FunctionId, LocationId, Profile, StackId, StackTree, Wait, WaitKind,
+    WaitState, several,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -154,6 +154,7 @@ pub fn fold(profile: &mut Profile) -> Idle {
             several(idle.threads as u64, "thread"),
         ),
         count: idle.waits,
+        clock: Some(Clock::Off),
     });
     idle
 }
