@@ -106,7 +106,7 @@ pub use ioctl::BpfPrograms;
 pub use mmap_page::{Capabilities, PageState, TimeConversion};
 pub use own_events::{disable_own_events, enable_own_events};
 pub use poll::{PollSet, Waker, wait_writable};
-pub use random_choice::RandomChoice;
+pub use random_choice::{AskedFor, RandomChoice};
 pub use ring::{Records, Ring, RingView};
 pub use self_counter::{SelfCounter, SelfReading, Source};
 pub use spawn::{ExecError, Launched, Surroundings, gives_capabilities};

@@ -2,6 +2,7 @@
 
 use crate::checked;
 use crate::event::Event;
+use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
@@ -32,6 +33,55 @@ pub struct RandomChoice {
     threads: Option<OwnedFd>,
 }
 
+/// How often a [`RandomChoice`] was asked for each thread, as it counts itself: told again
+/// from records of what was asked, in the order of time.
+#[derive(Debug, Default)]
+pub struct AskedFor {
+    /// By slot who was asked for last, and how often.
+    slots: HashMap<u32, (u32, u64)>,
+    /// How many slots there are; `None` where the kernel knows threads by other numbers.
+    count: Option<u32>,
+}
+
+impl AskedFor {
+    /// As the kernel counts them for this process: by the slots of a [`RandomChoice`]
+    /// where it knows threads by the same numbers, else each by itself.
+    pub fn new() -> Self {
+        // The first namespace of processes: `PROC_PID_INIT_INO`.
+        let own = std::fs::read_link("/proc/self/ns/pid").ok();
+        let is_first = own.is_some_and(|own| own.as_os_str() == "pid:[4026531836]");
+        Self::among(is_first.then_some(SLOTS))
+    }
+
+    fn among(count: Option<u32>) -> Self {
+        Self {
+            slots: HashMap::new(),
+            count,
+        }
+    }
+
+    /// It was asked for this thread: the how-manieth time that was, the first being 1.
+    /// One whose slot another had meanwhile counts as new; one that has the number of
+    /// an ended one counts on.
+    pub fn next(&mut self, tid: u32) -> u64 {
+        let slot = self.count.map_or(tid, |count| tid % count);
+        let (last, times) = self.slots.entry(slot).or_default();
+        match *last == tid {
+            true => *times += 1,
+            false => (*last, *times) = (tid, 1),
+        }
+        *times
+    }
+
+    /// A thread has ended. Who gets its number next has, to the kernel, another one in
+    /// all namespaces but the first.
+    pub fn ended(&mut self, tid: u32) {
+        if self.count.is_none() {
+            self.slots.remove(&tid);
+        }
+    }
+}
+
 /// So many samples of a thread come at first with probability 1, then of as many
 /// each second, of twice as many one in four, and so on.
 const FIRST: u32 = 16;
@@ -39,7 +89,7 @@ const FIRST: u32 = 16;
 const LIKELIER: u32 = 3;
 /// Threads of which it is known how often they were asked for. Numbers of threads follow
 /// each other, so that two whose lower bits are equal hardly live at the same time; they
-/// would count as new in turns.
+/// count as new in turns ([`AskedFor`]).
 const SLOTS: u32 = 1 << 15;
 
 /// The limit that no random number of 32 bits reaches.
@@ -49,7 +99,7 @@ impl RandomChoice {
     /// A choice that takes all samples. Fails as bpf(2): `EPERM` for most
     /// users.
     pub fn new() -> io::Result<Self> {
-        Self::with(None)
+        Self::with(None, SLOTS)
     }
 
     /// A choice that has what is chosen sampled by other events, which take all
@@ -57,7 +107,7 @@ impl RandomChoice {
     /// `cpus`, none until [`Self::hand_to`]. Fails as [`Self::new`].
     pub fn handing_over(cpus: u32) -> io::Result<Self> {
         const PERF_EVENT_ARRAY: u32 = 4;
-        Self::with(Some(new_map(PERF_EVENT_ARRAY, 4, cpus)?))
+        Self::with(Some(new_map(PERF_EVENT_ARRAY, 4, cpus)?), SLOTS)
     }
 
     /// What is chosen on a CPU is sampled by this event from now on: one of kind
@@ -70,13 +120,14 @@ impl RandomChoice {
         update(takers, cpu, (&raw const descriptor) as u64)
     }
 
-    fn with(takers: Option<OwnedFd>) -> io::Result<Self> {
+    fn with(takers: Option<OwnedFd>, slots: u32) -> io::Result<Self> {
         const PERF_EVENT: u32 = 7;
         const ARRAY: u32 = 2;
         let limit = new_map(ARRAY, 8, 1)?;
-        let threads = new_map(ARRAY, SLOTS * SLOT, 1).ok();
+        let threads = new_map(ARRAY, slots * SLOT, 1).ok();
         let of = |map: &Option<OwnedFd>| map.as_ref().map(AsRawFd::as_raw_fd);
-        let code = program(limit.as_raw_fd(), of(&threads), of(&takers));
+        let threads_of = of(&threads).map(|threads| (threads, slots));
+        let code = program(limit.as_raw_fd(), threads_of, of(&takers));
         let license = c"GPL";
         // prog_type, insn_cnt; insns, license; the rest 0: no log.
         let mut attr = [0_u64; ATTR_WORDS];
@@ -105,9 +156,15 @@ impl RandomChoice {
     /// while others are [one in](Self::one_in) `2^halvings`.
     pub fn halvings_of(&self, nth: u64, halvings: u32) -> u32 {
         match self.threads {
-            Some(_) => likelier(nth, halvings),
+            Some(_) => Self::likelier(nth, halvings),
             None => halvings,
         }
+    }
+
+    /// What [`Self::halvings_of`] is where threads are counted.
+    pub fn likelier(nth: u64, halvings: u32) -> u32 {
+        let of_thread = nth.max(u64::from(FIRST)).next_power_of_two().ilog2() - FIRST.ilog2();
+        halvings.min(of_thread.max(halvings.saturating_sub(LIKELIER)))
     }
 
     /// Attaches the choice to an event, which must be a sampling one without a
@@ -141,16 +198,10 @@ fn update(map: &OwnedFd, key: u32, value: u64) -> io::Result<()> {
     bpf(MAP_UPDATE_ELEM, &mut attr).map(drop)
 }
 
-/// What [`limit_of_thread`] computes, as halvings.
-fn likelier(nth: u64, halvings: u32) -> u32 {
-    let of_thread = nth.max(u64::from(FIRST)).next_power_of_two().ilog2() - FIRST.ilog2();
-    halvings.min(of_thread.max(halvings.saturating_sub(LIKELIER)))
-}
-
 /// The program: whether a random number is below the value of the map `limit`, or
 /// that of the thread; with `takers`, a sample by the event of the CPU in that map if
 /// it is.
-fn program(limit: i32, threads: Option<i32>, takers: Option<i32>) -> Vec<u64> {
+fn program(limit: i32, threads: Option<(i32, u32)>, takers: Option<i32>) -> Vec<u64> {
     const GET_PRANDOM_U32: i32 = 7;
     let taken = match takers {
         None => vec![instruction(0xb7, 0, 0, 0, 1)],
@@ -208,9 +259,10 @@ fn hand_over(takers: i32) -> Vec<u64> {
 /// halvings hold, its halvings; each 32 bits.
 const SLOT: u32 = 16;
 
-/// Counts the thread in its slot of the only value of the map `threads`, and makes the
-/// thread's limit that in r8 if it is higher, as far as it may be.
-fn limit_of_thread(threads: i32) -> Vec<u64> {
+/// Counts the thread in its slot, one of so many, of the only value of the map `threads`,
+/// and makes the thread's limit that in r8 if it is higher, as far as it may be. Ends the
+/// program if no thread ran: nothing is to be known of idle CPUs.
+fn limit_of_thread((threads, slots): (i32, u32)) -> Vec<u64> {
     const GET_CURRENT_PID_TGID: i32 = 14;
     /// More would be no other limit.
     const MOST_HALVINGS: i32 = 24;
@@ -244,8 +296,11 @@ fn limit_of_thread(threads: i32) -> Vec<u64> {
         // w0 = the tid; r2 = where its slot is
         instruction(0x85, 0, 0, 0, GET_CURRENT_PID_TGID),
         instruction(0xbc, 0, 0, 0, 0),
+        // if r0 == 0, end
+        instruction(0x55, 0, 0, 1, 0),
+        instruction(0x95, 0, 0, 0, 0),
         instruction(0xbf, 2, 0, 0, 0),
-        instruction(0x57, 2, 0, 0, number(SLOTS - 1)),
+        instruction(0x57, 2, 0, 0, number(slots - 1)),
         instruction(0x27, 2, 0, 0, number(SLOT)),
         // r1 = the slot; w3 = whose it is; if it is this thread's, past `new`
         instruction(0x18, 1, MAP_VALUE, 0, threads),
@@ -314,10 +369,11 @@ fn bpf(command: libc::c_int, attr: &mut [u64; ATTR_WORDS]) -> io::Result<libc::c
 
 #[cfg(test)]
 mod tests {
-    use super::RandomChoice;
+    use super::{AskedFor, RandomChoice};
     use crate::event::{Event, Target};
     use crate::ring::Ring;
     use prof_abi::{AttrFlags, EventAttr};
+    use std::sync::Barrier;
 
     fn page_faults() -> EventAttr {
         EventAttr {
@@ -406,8 +462,75 @@ mod tests {
     }
 
     #[test]
+    fn threads_that_share_a_slot_are_counted_as_the_kernel_does() {
+        const TURNS: u32 = 50;
+        let Ok(choice) = RandomChoice::with(None, 1) else {
+            println!("skipped: bpf(2) is not permitted here");
+            return;
+        };
+        choice.one_in(3).expect("a limit");
+        let turn = Barrier::new(2);
+        // Page faults in turns, forty each; the waiting for turns has none.
+        let in_turns = |is_first: bool| {
+            let event = Event::open(&page_faults(), Target::THIS, None).ok();
+            let ring = event.as_ref().and_then(|event| Ring::map(event, 64).ok());
+            for at in 0..2 * TURNS {
+                turn.wait();
+                let is_own = (at % 2 == 0) == is_first;
+                if let (Some(event), true) = (&event, is_own) {
+                    if at < 2 {
+                        choice.attach(event).ok()?;
+                    }
+                    event.enable().ok()?;
+                    fault(40);
+                    event.disable().ok()?;
+                }
+            }
+            ring.map(|mut ring| samples(&mut ring))
+        };
+        let counts = std::thread::scope(|scope| {
+            let other = scope.spawn(|| in_turns(false));
+            let own = in_turns(true);
+            Some(own? + other.join().expect("it does not panic")?)
+        });
+        let Some(count) = counts.filter(|_| choice.threads.is_some()) else {
+            println!("skipped: perf_event_open is not permitted here");
+            return;
+        };
+        let (mut expected, mut variance) = (0.0, 0.0);
+        let mut asked = AskedFor::among(Some(1));
+        for turn in 0..2 * TURNS {
+            for _ in 0..40 {
+                let halvings = choice.halvings_of(asked.next(turn % 2), 3);
+                let chance = 0.5_f64.powi(halvings as i32);
+                expected += chance;
+                variance += chance * (1.0 - chance);
+            }
+        }
+        assert_eq!(expected, 2.0 * f64::from(TURNS) * (16.0 + 8.0 + 2.0));
+        // 8 standard deviations, and page faults of the allocator.
+        let off = (count as f64 - expected).abs();
+        assert!(off < 8.0 * variance.sqrt() + 20.0, "{count} of {expected}");
+    }
+
+    #[test]
+    fn numbers_of_threads_count_on_where_the_kernel_knows_them() {
+        let both = [7, 7 + super::SLOTS, 7, 7];
+        let nth = |mut asked: AskedFor| {
+            let before: Vec<u64> = both.map(|tid| asked.next(tid)).into();
+            asked.ended(7);
+            (before, asked.next(7))
+        };
+        assert_eq!(
+            nth(AskedFor::among(Some(super::SLOTS))),
+            (vec![1, 1, 1, 2], 3)
+        );
+        assert_eq!(nth(AskedFor::among(None)), (vec![1, 1, 2, 3], 1));
+    }
+
+    #[test]
     fn no_sample_is_more_than_eight_times_as_likely_as_others() {
-        let of = |nth| [0, 1, 3, 6].map(|halvings| super::likelier(nth, halvings));
+        let of = |nth| [0, 1, 3, 6].map(|halvings| RandomChoice::likelier(nth, halvings));
         assert_eq!(of(1), [0, 0, 0, 3]);
         assert_eq!(of(16), [0, 0, 0, 3]);
         assert_eq!(of(17), [0, 1, 1, 3]);

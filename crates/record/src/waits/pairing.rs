@@ -12,6 +12,7 @@
 //! the order of time.
 
 use prof_profile::WaitState;
+use prof_sys::AskedFor;
 use rustc_hash::FxHashMap;
 
 /// What a record says about whether a thread runs.
@@ -64,7 +65,8 @@ pub(super) struct Thread {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Waited {
     pub(super) thread: Thread,
-    /// How often the thread had left a CPU when it began, this time included.
+    /// How often the kernel was asked to sample the thread's leavings when it began, this
+    /// time included.
     pub(super) nth: u64,
     /// ns.
     pub(super) begin: u64,
@@ -91,8 +93,8 @@ struct Known {
     /// Who was seen to hold what it waited for.
     held: Option<Reading<u32>>,
     place: ThreadState,
-    /// How often it left a CPU, in all parts.
-    left: u64,
+    /// What the kernel counted when it last left a CPU.
+    nth: u64,
     /// When it came to run, ns.
     ran_at: u64,
     at: Thread,
@@ -136,6 +138,7 @@ pub(super) struct Pairing {
     /// Not taken yet; not in order.
     marks: Vec<Mark>,
     threads: FxHashMap<i32, Known>,
+    asked: AskedFor,
     /// When this part of the recording began, ns.
     begin: u64,
     is_on: bool,
@@ -153,6 +156,7 @@ impl Pairing {
     pub(super) fn new(whole_cpus: bool) -> Self {
         Self {
             whole_cpus,
+            asked: AskedFor::new(),
             ..Self::default()
         }
     }
@@ -250,7 +254,7 @@ impl Pairing {
         if known.part != part {
             *known = Known {
                 part,
-                left: known.left,
+                nth: known.nth,
                 ..Known::default()
             };
         }
@@ -260,6 +264,7 @@ impl Pairing {
 
     /// Nothing comes of it any more, unless whole CPUs are recorded.
     fn ends(&mut self, thread: Thread) {
+        self.asked.ended(thread.tid.cast_unsigned());
         match self.whole_cpus {
             true => self.known(thread).place = ThreadState::Ended,
             false => _ = self.threads.remove(&thread.tid),
@@ -267,6 +272,7 @@ impl Pairing {
     }
 
     fn leaves(&mut self, time: u64, thread: Thread, preempted: bool) {
+        let nth = self.asked.next(thread.tid.cast_unsigned());
         let known = self.known(thread);
         if known.place == ThreadState::Ended {
             if !preempted {
@@ -274,7 +280,7 @@ impl Pairing {
             }
             return;
         }
-        known.left += 1;
+        known.nth = nth;
         known.read = None;
         known.held = None;
         let sample = known.sample.take();
@@ -316,7 +322,7 @@ impl Pairing {
         let held = known.held.take();
         let wait = Waited {
             thread: known.at,
-            nth: known.left,
+            nth: known.nth,
             begin: *since,
             end: time,
             state: WaitState::Blocked,
@@ -346,7 +352,7 @@ impl Pairing {
                 let sample = within(begin);
                 Some(Waited {
                     thread,
-                    nth: known.left,
+                    nth: known.nth,
                     begin: begin.min(time),
                     end: time,
                     state: of_unseen(sample.is_some()),
@@ -363,7 +369,7 @@ impl Pairing {
                 sample,
             } => Some(Waited {
                 thread,
-                nth: known.left,
+                nth: known.nth,
                 begin: since.min(time),
                 end: time,
                 state,
@@ -415,7 +421,7 @@ impl Pairing {
             };
             open.push(Waited {
                 thread: known.at,
-                nth: known.left,
+                nth: known.nth,
                 begin: since.min(time),
                 end: time,
                 state,
