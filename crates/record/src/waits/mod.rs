@@ -270,6 +270,9 @@ impl<'a> Waits<'a> {
         let mut pairing = std::mem::take(&mut self.pairing);
         let mut records = Vec::new();
         pairing.pair(horizon, &mut |wait| self.append(wait, &mut records));
+        for tid in pairing.take_ended() {
+            self.batch.over(tid);
+        }
         self.pairing = pairing;
         if self.batch.is_due() {
             self.end_batch(Follows::More, &mut records);
@@ -533,7 +536,7 @@ impl<'a> Waits<'a> {
             }
             false => {
                 self.account.not_chosen += 1;
-                self.batch.pass(&wait);
+                self.batch.pass(&wait, halvings);
                 self.append_bare(&wait, (0, length), out);
             }
         }

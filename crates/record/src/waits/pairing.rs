@@ -138,6 +138,8 @@ pub(super) struct Pairing {
     /// Not taken yet; not in order.
     marks: Vec<Mark>,
     threads: FxHashMap<i32, Known>,
+    /// Those that have ended since that was last asked for.
+    ended: Vec<i32>,
     asked: AskedFor,
     /// When this part of the recording began, ns.
     begin: u64,
@@ -185,6 +187,12 @@ impl Pairing {
         for mark in ready {
             self.take(mark, waited);
         }
+    }
+
+    /// Threads that have ended since this was last called: no wait of them comes any
+    /// more.
+    pub(super) fn take_ended(&mut self) -> Vec<i32> {
+        std::mem::take(&mut self.ended)
     }
 
     /// Threads that wait now.
@@ -264,6 +272,7 @@ impl Pairing {
 
     /// Nothing comes of it any more, unless whole CPUs are recorded.
     fn ends(&mut self, thread: Thread) {
+        self.ended.push(thread.tid);
         self.asked.ended(thread.tid.cast_unsigned());
         match self.whole_cpus {
             true => self.known(thread).place = ThreadState::Ended,
