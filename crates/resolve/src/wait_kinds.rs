@@ -238,7 +238,7 @@ impl Cause {
             Self::NotRunYet => "of threads that had not run yet",
             Self::KernelThread => "of kernel threads",
             Self::NotMadeUpFor => {
-                "of short waits for which the chosen ones of their threads do not make up"
+                "of waits that were not chosen and for which the chosen ones do not make up"
             }
             Self::RecordsLost => "while records were lost",
             Self::BegunBefore => "of waits that had begun before the recording",

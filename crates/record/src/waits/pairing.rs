@@ -74,6 +74,8 @@ pub(super) struct Waited {
     pub(super) state: WaitState,
     /// The sample that it left with, or that was read meanwhile.
     pub(super) sample: Option<Box<[u8]>>,
+    /// Whether its stack was read meanwhile, with a sample of leaving or without.
+    pub(super) was_read: bool,
     /// The thread that held what it waited for.
     pub(super) holder: Option<u32>,
     pub(super) began_before: bool,
@@ -324,10 +326,10 @@ impl Pairing {
         else {
             return None;
         };
-        if sample.is_none() {
-            let read = known.read.take();
-            *sample = read.and_then(|read| read.within(*since, time));
-        }
+        let read = known.read.take();
+        let read = read.and_then(|read| read.within(*since, time));
+        let was_read = read.is_some();
+        *sample = sample.take().or(read);
         let held = known.held.take();
         let wait = Waited {
             thread: known.at,
@@ -336,6 +338,7 @@ impl Pairing {
             end: time,
             state: WaitState::Blocked,
             sample: sample.clone(),
+            was_read,
             holder: held.and_then(|held| held.within(*since, time)),
             began_before: false,
             is_open: false,
@@ -365,6 +368,7 @@ impl Pairing {
                     begin: begin.min(time),
                     end: time,
                     state: of_unseen(sample.is_some()),
+                    was_read: sample.is_some(),
                     sample,
                     holder: held_within(begin),
                     began_before: true,
@@ -376,18 +380,22 @@ impl Pairing {
                 since,
                 state,
                 sample,
-            } => Some(Waited {
-                thread,
-                nth: known.nth,
-                begin: since.min(time),
-                end: time,
-                state,
-                sample: sample.or_else(|| within(since)),
-                holder: held_within(since),
-                began_before: false,
-                is_open: false,
-                is_unsure: lost > since,
-            }),
+            } => {
+                let read = within(since);
+                Some(Waited {
+                    thread,
+                    nth: known.nth,
+                    begin: since.min(time),
+                    end: time,
+                    state,
+                    was_read: read.is_some(),
+                    sample: sample.or(read),
+                    holder: held_within(since),
+                    began_before: false,
+                    is_open: false,
+                    is_unsure: lost > since,
+                })
+            }
             ThreadState::Runs | ThreadState::Ended => {
                 self.broken += 1;
                 None
@@ -413,18 +421,19 @@ impl Pairing {
             }
             let (read, held) = (known.read.take(), known.held.take());
             let within = |begin| read.and_then(|read| read.within(begin, time));
-            let (since, state, sample, began_before) = match std::mem::take(&mut known.place) {
+            let (since, state, sample, read, began_before) = match std::mem::take(&mut known.place)
+            {
                 ThreadState::Waits {
                     since,
                     state,
                     sample,
-                } => (since, state, sample.or_else(|| within(since)), false),
+                } => (since, state, sample, within(since), false),
                 // It was seen to sleep, and nothing else. Of all threads that there are
                 // these would be most, and who sleeps all the time is of no interest.
                 ThreadState::Unseen if self.whole_cpus => continue,
                 ThreadState::Unseen => match within(self.begin) {
                     None => continue,
-                    sample => (self.begin, WaitState::Blocked, sample, true),
+                    read => (self.begin, WaitState::Blocked, None, read, true),
                 },
                 ThreadState::Runs | ThreadState::Ended => continue,
             };
@@ -434,7 +443,8 @@ impl Pairing {
                 begin: since.min(time),
                 end: time,
                 state,
-                sample,
+                was_read: read.is_some(),
+                sample: sample.or(read),
                 holder: held.and_then(|held| held.within(since, time)),
                 began_before,
                 is_open: true,
@@ -661,6 +671,25 @@ mod tests {
         ];
         assert_eq!(told(&waits), expected);
         assert!(waits.iter().all(|wait| wait.state == WaitState::Blocked));
+        let was_read: Vec<bool> = waits.iter().map(|wait| wait.was_read).collect();
+        assert_eq!(was_read, [true, false, true, false, true]);
+    }
+
+    #[test]
+    fn a_sample_of_leaving_counts_more_than_what_was_read_and_that_it_was_is_known() {
+        let marks = vec![
+            mark(9, 7, sampled(1)),
+            mark(10, 7, LEAVES),
+            mark(12, 7, read(14, 2)),
+            mark(20, 7, Change::Runs),
+            mark(29, 7, sampled(3)),
+            mark(30, 7, LEAVES),
+            mark(32, 7, read(41, 4)),
+            mark(40, 7, Change::Runs),
+        ];
+        let (waits, _) = waits(vec![(marks, 100)]);
+        assert_eq!(told(&waits), [(10, 20, Some(1)), (30, 40, Some(3))]);
+        assert_eq!([waits[0].was_read, waits[1].was_read], [true, false]);
     }
 
     #[test]

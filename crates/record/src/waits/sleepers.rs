@@ -89,8 +89,8 @@ pub(crate) struct Sleepers {
     asleep: FxHashMap<i32, Slept>,
     /// Times and threads of leaving, in order.
     due: VecDeque<(u64, i32)>,
-    /// The same of those that are read later, since their leaving was not chosen to
-    /// be sampled.
+    /// The same of those that are read later while the kernel samples but some leavings,
+    /// whether it chose theirs or not: waits are told apart by whether they could be read.
     due_later: VecDeque<(u64, i32)>,
     /// Whether the kernel samples but some leavings now.
     is_thinned: bool,
@@ -255,7 +255,7 @@ impl Sleepers {
         self.switch_seen = self.switch_seen.max(time);
         let is_for_mutex = self.for_mutex.remove(&tid);
         let is_unsampled = !self.sampled.remove(&tid);
-        let is_later = self.is_thinned && is_unsampled && self.whom == Whom::AtStart;
+        let is_later = self.is_thinned && self.whom == Whom::AtStart;
         let known = self.asleep.get(&tid).map_or(0, |slept| slept.since);
         if time < known {
             return None;
@@ -274,9 +274,11 @@ impl Sleepers {
             is_unsampled,
         };
         self.asleep.insert(tid, slept);
-        match is_later {
-            true => self.due_later.push_back((time, tid)),
-            false => self.due.push_back((time, tid)),
+        if is_later {
+            self.due_later.push_back((time, tid));
+        }
+        if is_for_mutex || !is_later {
+            self.due.push_back((time, tid));
         }
         Some(())
     }
@@ -293,18 +295,19 @@ impl Sleepers {
             false => SOON,
         };
         let mut due = std::mem::take(&mut self.due);
-        self.read_due(&mut due, now.saturating_sub(soon), (out, held));
+        self.read_due(&mut due, (now.saturating_sub(soon), false), (out, held));
         self.due = due;
         let mut due = std::mem::take(&mut self.due_later);
-        self.read_due(&mut due, now.saturating_sub(LATER), (out, held));
+        self.read_due(&mut due, (now.saturating_sub(LATER), true), (out, held));
         self.due_later = due;
     }
 
-    /// Reads those of `due` that sleep since `before`, ns, or longer.
+    /// Reads those of `due` that sleep since `before`, ns, or longer; with the stacks of
+    /// those of which the kernel gave them, too, if they were to be read later.
     fn read_due(
         &mut self,
         due: &mut VecDeque<(u64, i32)>,
-        before: u64,
+        (before, is_later): (u64, bool),
         (out, held): (&mut Vec<u8>, &mut Vec<Held>),
     ) {
         let mut left = MOST_AT_ONCE;
@@ -318,14 +321,15 @@ impl Sleepers {
             if let Some(slept) = slept {
                 left -= 1;
                 self.rate.count += 1;
-                self.read_one(tid, slept, (out, held));
+                let has_stack = self.whom == Whom::AtStart && !slept.is_unsampled;
+                self.read_one((tid, is_later || !has_stack), slept, (out, held));
             }
         }
     }
 
     fn read_one(
         &mut self,
-        tid: i32,
+        (tid, wants_stack): (i32, bool),
         slept: Slept,
         (out, held): (&mut Vec<u8>, &mut Vec<Held>),
     ) -> Option<()> {
@@ -347,7 +351,7 @@ impl Sleepers {
             });
         }
         // Of others the kernel gave the stack.
-        if self.whom == Whom::AtStart && !slept.is_unsampled {
+        if !wants_stack {
             return None;
         }
         let read = process::read_memory(thread, blocked.sp, &mut self.stack).unwrap_or(0);
@@ -533,7 +537,7 @@ mod tests {
     }
 
     #[test]
-    fn of_threads_whose_leaving_is_not_sampled_those_that_sleep_for_long_are_read() {
+    fn where_some_leavings_are_sampled_all_threads_that_sleep_for_long_are_read() {
         let mut sleepers =
             Sleepers::new(Whom::AtStart, 1, &[description()], &[]).expect("sleepers");
         // Without the samples, which come before the switch records.
@@ -547,11 +551,16 @@ mod tests {
         assert_eq!(sleepers.patience(), Some(super::PATIENCE_FOR_LONG));
         sleepers.note(&unsampled(11, 110));
         sleepers.note(&leaving(12, 120, (3, 0)));
-        assert_eq!(sleepers.due_later, [(110, 11)]);
+        // Whether it could be read is known of those whose leaving was chosen, too.
+        assert_eq!(sleepers.due_later, [(110, 11), (120, 12)]);
         assert!(sleepers.due.is_empty() && sleepers.sampled.is_empty());
         assert_eq!(sleepers.look_in(), Some(super::LOOK_LATER_EVERY));
-        assert!(sleepers.asleep.get(&11).is_some_and(|it| it.is_unsampled));
-        assert_eq!(sleepers.asleep.len(), 1);
+        let is_unsampled = |tid: i32| sleepers.asleep.get(&tid).map(|it| it.is_unsampled);
+        assert_eq!([11, 12].map(is_unsampled), [Some(true), Some(false)]);
+        // One that may want a mutex is looked at soon as well.
+        sleepers.note(&leaving(13, 130, (0x7f01_0000, 0x80)));
+        assert_eq!(sleepers.due, [(130, 13)]);
+        assert_eq!(sleepers.due_later.len(), 3);
     }
 
     #[test]

@@ -15,8 +15,8 @@
 //! ```
 //!
 //! Which of the two a wait is in hangs on when it began, on its state and
-//! length, and on the how-manieth of its thread it is, and never on whether it has a
-//! stack. The first waits of a thread are likelier to be chosen, with a probability
+//! length, on whether its stack could be read if it was long, and on the how-manieth of
+//! its thread it is, and never on whether it was chosen. The first waits of a thread are likelier to be chosen, with a probability
 //! of their own that is known (`RandomChoice::halvings_of`): else nothing would be
 //! known of most tasks that live for some milliseconds, as those of a build. How their
 //! sums are made: `batch.rs`.
@@ -27,8 +27,9 @@ use prof_sys::{RandomChoice, clock};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// A thread that was blocked for so long, ns, is no matter of chance: where its
-/// leaving was not chosen its stack is read while it sleeps.
+/// A thread that was blocked for so long, ns, is no matter of chance if its stack was read
+/// while it slept, which is tried whether its leaving was chosen or not. On a busy machine
+/// it may be woken before, and wait for a CPU.
 const LONG: u64 = 20_000_000;
 /// How often the rate of leavings is looked at, ns.
 const LOOK_EVERY: u64 = 20_000_000;
@@ -175,7 +176,7 @@ impl Pace {
     fn thinned(&self, wait: &Waited) -> u32 {
         let length = wait.end.saturating_sub(wait.begin);
         let may_be = match wait.state {
-            WaitState::Blocked => length < LONG && !wait.began_before,
+            WaitState::Blocked => !(wait.began_before || length >= LONG && wait.was_read),
             WaitState::Preempted => true,
             // These begin with no leaving.
             WaitState::Woken | WaitState::Started | WaitState::Unknown => false,
@@ -207,6 +208,7 @@ mod tests {
             end,
             state,
             sample: None,
+            was_read: false,
             holder: None,
             began_before: false,
             is_open: false,
@@ -253,14 +255,20 @@ mod tests {
     }
 
     #[test]
-    fn state_and_length_alone_say_which_waits_are_thinned() {
+    fn state_and_length_say_which_waits_are_thinned() {
         let mut pace = Pace::new(2_000);
         pace.changed(100 * MS, 3);
         let at = 200 * MS;
         let thinned = |begin, lasts, state| pace.thinned(&waited(begin, begin + lasts, state));
         assert_eq!(thinned(at, MS, WaitState::Blocked), 3);
         assert_eq!(thinned(at, LONG - 1, WaitState::Blocked), 3);
-        assert_eq!(thinned(at, LONG, WaitState::Blocked), 0);
+        assert_eq!(thinned(at, LONG, WaitState::Blocked), 3);
+        let read = |lasts| Waited {
+            was_read: true,
+            ..waited(at, at + lasts, WaitState::Blocked)
+        };
+        assert_eq!(pace.thinned(&read(LONG)), 0);
+        assert_eq!(pace.thinned(&read(LONG - 1)), 3);
         // Who can run cannot be read.
         assert_eq!(thinned(at, LONG, WaitState::Preempted), 3);
         assert_eq!(thinned(at, MS, WaitState::Started), 0);

@@ -19,6 +19,7 @@ fn waited(begin: u64, end: u64, state: WaitState) -> Waited {
         end,
         state,
         sample: None,
+        was_read: false,
         holder: None,
         began_before: false,
         is_open: false,
