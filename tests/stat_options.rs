@@ -440,3 +440,18 @@ fn each_run_has_intervals() {
     let some = prof(&some);
     assert_eq!(some.stderr.lines().count(), 2, "{}", some.stderr);
 }
+
+#[test]
+fn what_perf_takes_together_is_taken() {
+    let counts = |options: &[&str]| {
+        let run = prof(&[&["stat"], options, &["-e", "page-faults:u", "true"]].concat());
+        run.succeeded(&options.join(" ")).stderr
+    };
+    // Shells hand these two characters on.
+    let tabs = counts(&["-x", r"\t"]);
+    assert!(tabs.contains("\t\tpage-faults:u\t"), "{tabs}");
+    assert!(counts(&["-j", "-x,"]).starts_with('{'));
+    assert!(counts(&["-n"]).contains("page-faults:u"));
+    assert!(counts(&["-I", "0"]).contains("Performance counter stats"));
+    assert!(counts(&["--affinity", "--no-affinity", "-x,"]).contains(",,page-faults:u,"));
+}

@@ -86,9 +86,10 @@ pub(crate) struct Args {
     /// Show the time of each run, with -r.
     #[arg(long)]
     table: bool,
-    /// Show counts each time so many milliseconds have passed.
+    /// Show counts each time so many milliseconds have passed; 0: only at the
+    /// end.
     #[arg(short = 'I', long, value_name = "MS",
-          value_parser = clap::value_parser!(u64).range(1..=86_400_000))]
+          value_parser = clap::value_parser!(u64).range(0..=86_400_000))]
     interval_print: Option<u64>,
     /// Stop after so many intervals.
     #[arg(long, value_name = "N", requires = "interval_print",
@@ -151,16 +152,11 @@ pub(crate) struct Args {
     /// Counts as they were read, not scaled.
     #[arg(long)]
     no_scale: bool,
-    /// Fields with this between them, for programs.
+    /// Fields with this between them, for programs; \t for tabs.
     #[arg(short = 'x', long, value_name = "TEXT")]
     field_separator: Option<String>,
     /// JSON, an object per line.
-    #[arg(
-        short,
-        long,
-        visible_alias = "json-output",
-        conflicts_with = "field_separator"
-    )]
+    #[arg(short, long, visible_alias = "json-output")]
     json: bool,
     /// Write the counts to this file instead of stderr; of stat record, the
     /// recording.
@@ -178,9 +174,15 @@ pub(crate) struct Args {
     /// Do not count children and new threads.
     #[arg(short = 'i', long)]
     no_inherit: bool,
-    /// Count nothing, only take the time.
-    #[arg(short, long, conflicts_with_all = ["event", "metrics"])]
+    /// Count nothing but what -e and -M name, only take the time.
+    #[arg(short, long)]
     null: bool,
+    /// Nothing: counters are read where the kernel has them, as is the case.
+    #[arg(long, hide = true, overrides_with = "no_affinity")]
+    affinity: bool,
+    /// The same.
+    #[arg(long, hide = true)]
+    no_affinity: bool,
     /// Have all that is in memory written to disk before each run.
     #[arg(short = 'S', long)]
     sync: bool,

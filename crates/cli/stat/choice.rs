@@ -40,7 +40,7 @@ pub(super) fn options(
         selection,
         command: args.command.clone(),
         inherit: !args.no_inherit,
-        interval: milliseconds(args.interval_print),
+        interval: milliseconds(args.interval_print.filter(|&ms| ms > 0)),
         interval_count: args.interval_count,
         timeout: milliseconds(args.timeout),
         delay: delay(args),
@@ -66,11 +66,20 @@ pub(super) fn options(
 
 fn form(args: &Args) -> Form {
     match (&args.field_separator, args.json) {
-        (Some(separator), _) => Form::Separated(separator.clone()),
-        (None, true) => Form::Json,
+        // As perf: of both it is JSON.
+        (_, true) => Form::Json,
+        (Some(separator), false) => Form::Separated(separator_of(separator)),
         (None, false) => Form::Text {
             grouped: args.big_num && !args.no_big_num,
         },
+    }
+}
+
+/// Shells make no tab of `\t`.
+pub(super) fn separator_of(text: &str) -> String {
+    match text {
+        r"\t" => "\t".to_owned(),
+        _ => text.to_owned(),
     }
 }
 
@@ -150,7 +159,7 @@ fn mode(args: &Args) -> Result<Mode, UsageError> {
 }
 
 fn asked_events(args: &Args, selection: &Selection) -> Result<Vec<EventSpec>, UsageError> {
-    if args.null {
+    if args.null && args.event.is_empty() {
         return Ok(Vec::new());
     }
     if args.event.is_empty() && args.metrics.is_none() {

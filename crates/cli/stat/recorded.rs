@@ -1,6 +1,7 @@
 //! `prof stat report`: what a file of counts holds.
 
 use super::Args;
+use super::choice::separator_of;
 use super::together::Together;
 use crate::outcome::{Outcome, say};
 use crate::recording::Input;
@@ -29,7 +30,7 @@ struct ReportArgs {
     #[arg(short = 'x', long, value_name = "TEXT")]
     field_separator: Option<String>,
     /// JSON, an object per line.
-    #[arg(short, long, conflicts_with = "field_separator")]
+    #[arg(short, long)]
     json: bool,
 }
 
@@ -43,8 +44,8 @@ pub(super) fn report(outer: &Args) -> anyhow::Result<Outcome> {
     let options = ReportOptions {
         mode: args.together.modes().last(),
         form: match (args.field_separator, args.json || outer.json) {
-            (Some(separator), _) => Form::Separated(separator),
-            (None, true) => Form::Json,
+            (_, true) => Form::Json,
+            (Some(separator), false) => Form::Separated(separator_of(&separator)),
             (None, false) => Form::Text {
                 grouped: args.big_num,
             },

@@ -12,7 +12,6 @@ const NO_TPEBS: &str = "hardware latencies are not read while counting";
 
 #[rustfmt::skip] // a table
 const OPTIONS: &[Refusal] = &[
-    (None, "affinity", Value::None, "counters are read once, at the end"),
     (None, "cputype", Value::Needed, NO_HYBRID),
     (None, "hybrid-merge", Value::None, NO_HYBRID),
     (None, "iostat", Value::Optional, NO_METRICS),
