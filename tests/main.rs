@@ -31,6 +31,7 @@ mod event_specs;
 mod event_terms;
 mod events;
 mod every_call;
+mod exact_counts;
 mod exports;
 mod exports_of_branches;
 mod fake_kernel;
