@@ -403,3 +403,72 @@ fn what_nobody_can_look_through_is_not_archived_for_strangers() {
         refused.stderr
     );
 }
+
+/// A program in a language whose functions the recorder names, with the files
+/// they are in.
+struct Script {
+    interpreter: &'static str,
+    file: &'static str,
+    text: &'static str,
+}
+
+const SCRIPTS: [Script; 2] = [
+    Script {
+        interpreter: "python3",
+        file: "private.py",
+        text: "import time\ndef work(n):\n    return sum(i * i for i in range(n))\n\
+               end = time.time() + 1.5\nwhile time.time() < end: work(1000)\n",
+    },
+    Script {
+        interpreter: "node",
+        file: "private.js",
+        text: "function work(n) { let s = []; for (let i = 0; i < n; i++) s.push(i + 'x'); return s; }\n\
+               const end = Date.now() + 1500; while (Date.now() < end) work(1000).join();\n",
+    },
+];
+
+#[test]
+fn functions_that_the_recorder_names_tell_no_folder() {
+    const TEST: &str = "functions_that_the_recorder_names_tell_no_folder";
+    for Script {
+        interpreter,
+        file,
+        text,
+    } in SCRIPTS
+    {
+        if !have(TEST, interpreter) {
+            continue;
+        }
+        let folder = tempfile::tempdir().expect("a folder");
+        let home = folder.path().join("clandestine").join("ann lovelace");
+        fs::create_dir_all(&home).expect("a folder");
+        let script = home.join(file);
+        fs::write(&script, text).expect("written");
+        let recorded = |name: &str, more: &[&str]| {
+            let data = scratch().join(format!("{interpreter}-{name}.data"));
+            let status = prof_command()
+                .args(["record", "-q", "-g", "-F", "499", "-e", "cpu-clock"])
+                .args(["--embed-time", "60000"])
+                .args(more)
+                .arg("-o")
+                .arg(&data)
+                .args(["--", interpreter])
+                .arg(&script)
+                .status();
+            assert!(status.expect("prof starts").success());
+            unpacked(&data)
+        };
+        let open = recorded("open", &[]);
+        // The arguments, the recorder's command line, and names of functions.
+        let place = script.display().to_string();
+        let names = open.windows(place.len());
+        let told = names.filter(|name| *name == place.as_bytes()).count();
+        assert!(told > 2, "{interpreter}: {told} names");
+        let redacted = recorded("redacted", &["--redact"]);
+        for word in ["clandestine", "ann lovelace", "lovelace"] {
+            assert!(has(&open, word), "{interpreter}: {word}");
+            assert!(!has(&redacted, word), "{interpreter}: {word}");
+        }
+        assert!(has(&redacted, file), "{interpreter}");
+    }
+}

@@ -3,7 +3,7 @@
 
 use crate::InjectError;
 use prof_abi::{ByteOrder, SampleType};
-use prof_perfdata::body::Name;
+use prof_perfdata::body::{EventUpdate, Name};
 use prof_perfdata::write::{EventDescription, Features, RecordedBuildId};
 use prof_perfdata::{Body, FeatureBit, Reader, Record};
 use prof_profile::Redaction;
@@ -77,8 +77,54 @@ pub(crate) fn build_ids(
     features.build_ids(&redacted);
 }
 
-/// A path as profiles have it: bytes that are not UTF-8 are visible.
+/// Whether a record holds no text.
+fn is_numbers(body: &Body<'_>) -> bool {
+    match body {
+        Body::EventUpdate(update) => update.what != EventUpdate::NAME,
+        Body::Sample(_)
+        | Body::Lost(_)
+        | Body::Exit(_)
+        | Body::Throttle(_)
+        | Body::Unthrottle(_)
+        | Body::Fork(_)
+        | Body::Read(_)
+        | Body::Aux(_)
+        | Body::ItraceStart(_)
+        | Body::LostSamples(_)
+        | Body::Switch(_)
+        | Body::SwitchCpuWide(_)
+        | Body::Namespaces(_)
+        | Body::BpfEvent(_)
+        | Body::TextPoke(_)
+        | Body::AuxOutputHwId(_)
+        | Body::CallchainDeferred(_)
+        | Body::IdIndex(_)
+        | Body::CpuMap(_)
+        | Body::StatConfig(_)
+        | Body::Stat(_)
+        | Body::StatRound(_)
+        | Body::TimeConv(_)
+        | Body::FinishedInit(_)
+        | Body::SchedstatCpu(_)
+        | Body::SchedstatDomain(_)
+        | Body::SimpleperfEventId(_)
+        | Body::SimpleperfCallchain(_) => true,
+        _ => false,
+    }
+}
+
+/// A path as profiles have it.
 fn path(redaction: &Redaction, bytes: &[u8]) -> String {
+    redaction.path(&visible(bytes)).into_owned()
+}
+
+/// The same of a name that may hold paths.
+fn words(redaction: &Redaction, bytes: &[u8]) -> String {
+    redaction.words(&visible(bytes)).into_owned()
+}
+
+/// Text in which bytes that are not UTF-8 are visible.
+fn visible(bytes: &[u8]) -> String {
     let mut text = String::new();
     for chunk in bytes.utf8_chunks() {
         text.push_str(chunk.valid());
@@ -86,7 +132,7 @@ fn path(redaction: &Redaction, bytes: &[u8]) -> String {
             text.push_str(&format!("\\x{byte:02x}"));
         }
     }
-    redaction.path(&text).into_owned()
+    text
 }
 
 /// Appends what becomes of a record; nothing of those that are not known.
@@ -108,14 +154,25 @@ pub(crate) fn take(redaction: &Redaction, record: &Record<'_>, out: &mut Vec<u8>
             text = path(redaction, body.path.bytes());
             body.path = Name::new(text.as_bytes());
         }
+        Body::SimpleperfDso(body) => {
+            text = path(redaction, body.path.bytes());
+            body.path = Name::new(text.as_bytes());
+        }
         // Padding may hold what was there before.
-        Body::Comm(body) => body.name = Name::of_thread(body.name.bytes()),
+        Body::Comm(body) => {
+            text = words(redaction, body.name.bytes());
+            body.name = Name::of_thread(text.as_bytes());
+        }
         Body::Ksymbol(body) => body.name = Name::new(body.name.bytes()),
-        Body::BuildId(_) | Body::EventType(_) | Body::BpfMetadata(_) | Body::Unknown(_) => return,
-        _ => {
+        Body::SimpleperfSymbol(body) => {
+            text = words(redaction, body.name.bytes());
+            body.name = Name::new(text.as_bytes());
+        }
+        body if is_numbers(body) => {
             out.extend_from_slice(record.bytes);
             return;
         }
+        _ => return,
     }
     let mut bytes = parsed.encode(ByteOrder::NATIVE);
     if let (Ok(size), Some(place)) = (u16::try_from(bytes.len()), bytes.get_mut(6..8)) {

@@ -22,10 +22,31 @@ const SCRIPTS: [&str; 12] = [
     ".py", ".js", ".mjs", ".cjs", ".ts", ".tsx", ".jsx", ".rb", ".php", ".lua", ".pl", ".erl",
 ];
 
+/// Kinds of code, as V8 begins their names.
+const OF_V8: [&str; 5] = ["JS:", "Function:", "LazyCompile:", "Script:", "Eval:"];
+
+/// A function's name by V8, `JS:NAME FILE:LINE:COLUMN`, at its file, which may
+/// have spaces and be a `file:` URL; `None` of those without an absolute one.
+fn of_v8(text: &str) -> Option<(&str, &str)> {
+    if !OF_V8.iter().any(|kind| text.starts_with(kind)) {
+        return None;
+    }
+    let starts = [" /", " file:///"].into_iter();
+    let at = starts.filter_map(|start| text.find(start)).min()?;
+    Some((text.get(..at)?, text.get(at + 1..)?))
+}
+
 impl Redaction {
-    /// A path with its folders replaced; unchanged if it has none.
+    /// A path with its folders replaced; unchanged if it has none. What stands
+    /// in its place, as `[js] NAME` and `[anon:NAME]` do, is a text.
     pub fn path<'p>(&self, path: &'p str) -> Cow<'p, str> {
-        let is_file = !path.starts_with('[') && !NO_FILES.iter().any(|name| path.starts_with(name));
+        if path.starts_with('[') {
+            return match path.split_once("] ") {
+                Some((runtime, name)) => format!("{runtime}] {}", self.words(name)).into(),
+                None => self.words(path),
+            };
+        }
+        let is_file = !NO_FILES.iter().any(|name| path.starts_with(name));
         let Some((folder, name)) = path.rsplit_once('/').filter(|_| is_file) else {
             return path.into();
         };
@@ -50,6 +71,11 @@ impl Redaction {
             .and_then(|rest| rest.split_once(':'))
         {
             return format!("py::{name}:{}", self.path(file)).into();
+        }
+        if let Some((name, file)) = of_v8(text) {
+            let file_end = file.trim_end_matches(|it: char| it == ':' || it.is_ascii_digit());
+            let place = file.get(file_end.len()..).unwrap_or_default();
+            return format!("{name} {}{place}", self.path(file_end)).into();
         }
         let is_bound = |it: char| it.is_whitespace() || "\"'`()<>,;=:@*{}|".contains(it);
         let mut out = String::with_capacity(text.len());
@@ -131,6 +157,11 @@ mod tests {
         assert_eq!(redaction.path("/home/bob/app"), "/r2/app");
         assert_eq!(redaction.path("/home/ann/lib.so"), "/r1/lib.so");
         assert_eq!(redaction.path("src/a.c"), "/r3/a.c");
+        let told = "[js] JS:run /home/ann/a b.js:3:4";
+        assert_eq!(redaction.path(told), "[js] JS:run /r1/a b.js:3:4");
+        let told = "[python] py::run:/home/bob/a b.py";
+        assert_eq!(redaction.path(told), "[python] py::run:/r2/a b.py");
+        assert_eq!(redaction.path("[anon:/home/ann/x]"), "[anon:/r1/x]");
         for same in [
             "[vdso]",
             "//anon",
@@ -149,13 +180,17 @@ mod tests {
         assert_eq!(words("py::work:/home/my user/a.py"), "py::work:/r1/a.py");
         assert_eq!(
             words("JS:*run file:///srv/app/x.js:3:14"),
-            "JS:*run file:/r2/x.js:3:14"
+            "JS:*run /r2/x.js:3:14"
+        );
+        assert_eq!(
+            words("JS:run /home/my user/an app/x 1.js:3:14"),
+            "JS:run /r3/x 1.js:3:14"
         );
         assert_eq!(
             words("LazyCompile:~f lib/x.js:1"),
-            "LazyCompile:~f /r3/x.js:1"
+            "LazyCompile:~f /r4/x.js:1"
         );
-        assert_eq!(words("uprobe:/opt/x/app:main"), "uprobe:/r4/app:main");
+        assert_eq!(words("uprobe:/opt/x/app:main"), "uprobe:/r5/app:main");
         for same in [
             "operator/(A, B)",
             "java/lang/Thread.run",
