@@ -320,6 +320,9 @@ fn profiles_of_go_programs_are_read_heaps_too() {
     let csv = prof(&["report", "--csv", "-i", &path("heap"), "-s", "sym"])
         .succeeded("report")
         .text();
+    // As go tool pprof, which takes the last one where the profile does not say.
+    let first = csv.lines().nth(1).expect(&csv);
+    assert!(first.starts_with("inuse_space"), "{csv}");
     let row = csv
         .lines()
         .find(|line| line.starts_with("inuse_space") && line.contains("allocates"));

@@ -175,10 +175,12 @@ impl Reader<'_, '_> {
             })
         };
         let mut order: Vec<usize> = (0..types.len()).collect();
-        // What the profile wants to be shown comes first.
-        order.sort_by_key(|&index| {
-            types.get(index).map(|it| it.0) != Some(self.tables.default_type)
-        });
+        // What the profile wants to be shown comes first; as for pprof the last one,
+        // if it does not say, as Go's heap profiles.
+        let wanted = self.tables.default_type;
+        let wanted = types.iter().position(|it| wanted != 0 && it.0 == wanted);
+        let wanted = wanted.unwrap_or_else(|| types.len().saturating_sub(1));
+        order.sort_by_key(|&index| index != wanted);
         for index in order {
             if is_count(index) && index + 1 < types.len() {
                 continue;
