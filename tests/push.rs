@@ -280,7 +280,8 @@ fn what_cannot_be_sent_waits_within_its_bound_and_is_sent_later() {
     let Some(data) = recording(TEST) else {
         return;
     };
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = tempfile::Builder::new().prefix("it's a ").tempdir();
+    let folder = folder.expect("a folder");
     let data_name = data.display().to_string();
     // Nobody listens at a port that only root could take.
     let nobody = folder.path().join("nobody");
@@ -289,6 +290,13 @@ fn what_cannot_be_sent_waits_within_its_bound_and_is_sent_later() {
     assert_eq!(code, 1, "{told}");
     assert!(told.contains("refused (os error 111); kept"), "{told}");
     assert!(told.contains("1 wait in "), "{told}");
+    // Nor can anything wait where there is no home.
+    let mut homeless = prof_command();
+    let homeless = homeless.args(["push", &data_name, "--url", away]);
+    let homeless = homeless.env_remove("XDG_STATE_HOME").env("HOME", "/proc/0");
+    let told = homeless.output().expect("prof starts").stderr;
+    let told = String::from_utf8_lossy(&told);
+    assert!(told.contains("try: --spool DIR"), "{told}");
     // One that is there, and goes away before it has read anything, is bound
     // once: whoever closes a port may not get it again.
     let (listener, url) = listening("/ingest");
@@ -303,7 +311,7 @@ fn what_cannot_be_sent_waits_within_its_bound_and_is_sent_later() {
         told.contains("2 wait in ") && told.contains("sends them"),
         "{told}"
     );
-    let (told, code) = push(&url, folder.path(), &[]);
+    let (told, code) = again(&told);
     assert_eq!(code, 0, "{told}");
     assert!(told.contains("2 profiles sent"), "{told}");
     assert!(next(&got).body == next(&got).body);
@@ -324,6 +332,19 @@ fn what_cannot_be_sent_waits_within_its_bound_and_is_sent_later() {
         let (told, code) = push(wrong, folder.path(), &[&[&*data_name], &more[..]].concat());
         assert_eq!(code, 2, "{told}");
     }
+}
+
+/// Runs the command that `prof push` tells for what is left.
+fn again(told: &str) -> (String, i32) {
+    let mut lines = told.lines();
+    let line = lines.find_map(|line| line.trim().strip_suffix(" sends them"));
+    let words = line.and_then(|line| line.strip_prefix("prof "));
+    let command = format!("exec \"$0\" {}", words.expect(told));
+    let mut shell = Command::new("sh");
+    let shell = shell.args(["-c", &command, env!("CARGO_BIN_EXE_prof")]);
+    let sent = shell.output().expect("sh starts");
+    let told = String::from_utf8_lossy(&sent.stderr).into_owned();
+    (told, sent.status.code().unwrap_or(-1))
 }
 
 /// OpenSSL's server for some connections, one after the other; ended when

@@ -122,9 +122,16 @@ impl Delivery {
         let is_plain = |it: char| it.is_ascii_alphanumeric() || ".-".contains(it);
         let name = of_url.replace(|it| !is_plain(it), "_");
         let folder = folder.join(name);
-        let waiting = Waiting::open(folder.clone(), self.spool_size << 20)
-            .with_context(|| format!("cannot make {}", folder.display()))?;
+        let waiting = Waiting::open(folder.clone(), self.spool_size << 20);
+        let waiting = waiting.with_context(|| {
+            let cure = match self.spool {
+                Some(_) => "",
+                None => "\n  try: --spool DIR",
+            };
+            format!("cannot make {}{cure}", folder.display())
+        })?;
         Ok(Sender {
+            again: self.again(&store.url.shown()),
             store,
             client: Client::sending(trust, CONNECTING),
             headers: self.headers.clone(),
@@ -134,6 +141,35 @@ impl Delivery {
             told: None,
             tally: Tally::default(),
         })
+    }
+}
+
+impl Delivery {
+    /// The command that sends what waits.
+    fn again(&self, url: &str) -> String {
+        let mut command = format!("prof push --url {}", quoted(url));
+        let files = [("spool", &self.spool), ("cacert", &self.cacert)];
+        for (option, file) in files {
+            if let Some(file) = file {
+                // It may be given elsewhere.
+                let file = std::path::absolute(file).unwrap_or_else(|_| file.clone());
+                command += &format!(" --{option} {}", quoted(&file.to_string_lossy()));
+            }
+        }
+        // What they hold may be secret.
+        if !self.headers.is_empty() {
+            command += " --header …";
+        }
+        command
+    }
+}
+
+/// A word as a shell takes it.
+fn quoted(word: &str) -> String {
+    let is_plain = |it: char| it.is_ascii_alphanumeric() || "_-./:@%+,=".contains(it);
+    match word.chars().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
     }
 }
 
@@ -190,6 +226,8 @@ struct Sender {
     client: Client,
     headers: Vec<String>,
     waiting: Waiting,
+    /// The command that sends what is left.
+    again: String,
     pause: Duration,
     next: Instant,
     /// The cause that was told last: one line a cause.
@@ -336,9 +374,9 @@ impl Sender {
         }
         if left > 0 {
             told += &format!(
-                "; {left} wait in {}\n  prof push --url {} sends them",
+                "; {left} wait in {}\n  {} sends them",
                 self.waiting.folder().display(),
-                self.name()
+                self.again
             );
         }
         say(&told);
