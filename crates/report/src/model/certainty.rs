@@ -2,11 +2,10 @@
 //! show.
 
 use super::first_places::frames;
-use super::tally::{Cell, Split, Tally};
+use super::tally::{Cell, Split, Tally, each_in_scope};
 use super::{GroupId, NodeId, RowKey, Rows, RowsOptions, Scene};
-use prof_profile::Wait;
+use prof_profile::{Sample, Wait};
 use prof_statistics::{Chosen, Loss, Moments, SamplingOrder, Share, Weights};
-use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 
 /// Confidence in the two shares of a row.
@@ -29,7 +28,7 @@ pub struct Certainty {
 /// The samples of a scene in the order in which each thread's were taken.
 struct Trace {
     order: SamplingOrder,
-    /// By sample: index of its cell, `u32::MAX` for hidden ones.
+    /// By sample: index of its cell, `u32::MAX` for hidden ones; or number of its path.
     cells: Vec<u32>,
     loss: Loss,
     /// By sample its period and for how many waits it stands, where some were
@@ -56,8 +55,9 @@ impl Certainty {
             .map(|cell| Members::of(scene, rows, cell, &mut index))
             .collect();
         let count = index.len();
-        let own = || trace.shares(count, &members, |of| of.own.as_slice());
-        let total = || trace.shares(count, &members, |of| of.total.as_slice());
+        let of = |cell: u32| members.get(cell as usize);
+        let own = || trace.shares(count, |cell| rows_of(of(cell), |it| &it.own));
+        let total = || trace.shares(count, |cell| rows_of(of(cell), |it| &it.total));
         let (own, total) = if totals {
             rayon::join(own, total)
         } else {
@@ -144,18 +144,23 @@ impl Members {
     }
 }
 
+fn rows_of(
+    members: Option<&Members>,
+    rows: impl Fn(&Members) -> &Vec<u32>,
+) -> impl Iterator<Item = u32> {
+    members.map_or([].as_slice(), |it| rows(it)).iter().copied()
+}
+
 /// How sure the share of each path of a scene is, by [`NodeId`]: of the samples
 /// through it. Also the weight of all. Takes time in proportion to the samples
 /// and the depth of their stacks.
 pub(crate) fn shares_of_paths(scene: &Scene<'_>) -> (Vec<Share>, f64) {
-    let (trace, cells) = Trace::new(scene, &Split::of(&[], 1), true);
-    let members = |cell: &Cell| Members {
-        own: Vec::new(),
-        total: paths_through(scene, cell),
-    };
-    let members: Vec<Members> = cells.iter().map(members).collect();
+    let trace = Trace::of_paths(scene);
     let parents = &scene.paths().parents;
-    let shares = trace.shares(parents.len(), &members, |of| of.total.as_slice());
+    let above = |path: NodeId| parents.get(path.index()).copied();
+    let shares = trace.shares(parents.len(), |path| {
+        chain(Some(NodeId(path)), above).map(|path| path.0)
+    });
     (shares, trace.order.total())
 }
 
@@ -163,101 +168,178 @@ pub(crate) fn shares_of_paths(scene: &Scene<'_>) -> (Vec<Share>, f64) {
 /// `groups` has by site the number of its group, or a larger one for none.
 /// Takes time in proportion to the samples and the depth of their stacks.
 pub(crate) fn shares_of_groups(scene: &Scene<'_>, groups: &[u32], count: usize) -> Vec<Sure> {
-    let (trace, cells) = Trace::new(scene, &Split::of(&[], 1), true);
-    let sites = &scene.paths().sites;
-    let group = |path: &u32| -> Option<u32> {
-        let site = sites.get(*path as usize)?;
+    let trace = Trace::of_paths(scene);
+    let (parents, sites) = (&scene.paths().parents, &scene.paths().sites);
+    let group = |path: NodeId| -> Option<u32> {
+        let site = sites.get(path.index())?;
         let group = groups.get(site.0 as usize).copied()?;
         ((group as usize) < count).then_some(group)
     };
-    let members = |cell: &Cell| {
-        let paths = paths_through(scene, cell);
-        let mut total: Vec<u32> = paths.iter().filter_map(group).collect();
-        total.sort_unstable();
-        total.dedup();
-        Members {
-            own: paths.first().and_then(group).into_iter().collect(),
-            total,
-        }
+    let own = || {
+        let frame = |path| Some(path).filter(|path| *path != NodeId::ROOT);
+        trace.shares(count, |path| frame(NodeId(path)).and_then(group))
     };
-    let members: Vec<Members> = cells.par_iter().map(members).collect();
-    let (own, total) = rayon::join(
-        || trace.shares(count, &members, |of| of.own.as_slice()),
-        || trace.shares(count, &members, |of| of.total.as_slice()),
-    );
+    let total = || {
+        let firsts = first_of_groups(scene, group, count);
+        let first = |path: NodeId| firsts.get(path.index()).copied();
+        let above = |path: NodeId| first(parents.get(path.index()).copied()?);
+        trace.shares(count, |path| {
+            chain(first(NodeId(path)), above).filter_map(group)
+        })
+    };
+    let (own, total) = rayon::join(own, total);
     let both = own.into_iter().zip(total);
     both.map(|(own, total)| Sure { own, total }).collect()
 }
 
-/// The paths that the stack of a cell goes through, innermost first.
-fn paths_through(scene: &Scene<'_>, cell: &Cell) -> Vec<u32> {
-    let parents = &scene.paths().parents;
-    let mut paths = Vec::new();
-    let mut next = scene.path_of(cell.stack);
-    while let Some(path) = next.filter(|path| *path != NodeId::ROOT) {
-        paths.push(path.0);
-        next = parents.get(path.0 as usize).copied();
-        // Hostile or not, a path is no longer than there are paths.
-        if paths.len() > parents.len() {
-            break;
+/// By path: the nearest one outwards, itself included, whose frame is of a group
+/// that is not farther out, too; the root for none. So each group of a stack is
+/// met once from there to there, without a list of them for each stack.
+fn first_of_groups(
+    scene: &Scene<'_>,
+    group: impl Fn(NodeId) -> Option<u32>,
+    count: usize,
+) -> Vec<NodeId> {
+    let tree = scene.tree();
+    let mut firsts = vec![NodeId::ROOT; tree.len()];
+    let mut is_around = vec![false; count];
+    // Paths to enter, and the groups to leave behind what they call.
+    let mut open: Vec<Result<NodeId, u32>> = vec![Ok(NodeId::ROOT)];
+    while let Some(next) = open.pop() {
+        let path = match next {
+            Ok(path) => path,
+            Err(group) => {
+                if let Some(around) = is_around.get_mut(group as usize) {
+                    *around = false;
+                }
+                continue;
+            }
+        };
+        let own = group(path).filter(|_| path != NodeId::ROOT);
+        let around = own.and_then(|group| is_around.get_mut(group as usize));
+        let nearest = match (own, around) {
+            (Some(group), Some(around)) if !*around => {
+                *around = true;
+                open.push(Err(group));
+                path
+            }
+            _ => {
+                let above = tree.parent(path).unwrap_or(NodeId::ROOT);
+                firsts.get(above.index()).copied().unwrap_or(NodeId::ROOT)
+            }
+        };
+        if let Some(slot) = firsts.get_mut(path.index()) {
+            *slot = nearest;
+        }
+        open.extend(tree.children(path).iter().copied().map(Ok));
+    }
+    firsts
+}
+
+/// Paths outwards, without the root. Each has a smaller number than the one before.
+fn chain(
+    innermost: Option<NodeId>,
+    above: impl Fn(NodeId) -> Option<NodeId>,
+) -> impl Iterator<Item = NodeId> {
+    let is_frame = |path: &NodeId| *path != NodeId::ROOT;
+    std::iter::successors(innermost.filter(is_frame), move |&path| {
+        above(path).filter(|next| is_frame(next) && *next < path)
+    })
+}
+
+/// Samples as they come.
+struct Taken<'s, 'p> {
+    scene: &'s Scene<'p>,
+    threads: Vec<u32>,
+    cells: Vec<u32>,
+    weights: Weights,
+    chosen: Vec<(f64, f64)>,
+    are_chosen: bool,
+}
+
+impl<'s, 'p> Taken<'s, 'p> {
+    fn of(scene: &'s Scene<'p>) -> Self {
+        // There are millions: doubling would hold them up to three times.
+        let most = scene.profile().samples.len();
+        Self {
+            scene,
+            threads: Vec::with_capacity(most),
+            cells: Vec::with_capacity(most),
+            weights: Weights::default(),
+            chosen: Vec::new(),
+            are_chosen: false,
         }
     }
-    paths
+
+    fn push(&mut self, sample: &Sample, cell: u32) {
+        let samples = &self.scene.profile().samples;
+        let wait = sample.wait.and_then(|id| samples.wait(id));
+        let times = wait.map_or(u64::from(Wait::ITSELF), Wait::times);
+        if times != u64::from(Wait::ITSELF) && !self.are_chosen {
+            let before = self.weights.iter().map(|weight| (weight, 1.0));
+            self.chosen.extend(before);
+            self.are_chosen = true;
+        }
+        if self.are_chosen {
+            let times = times as f64 / f64::from(Wait::ITSELF);
+            self.chosen.push((sample.period as f64, times));
+        }
+        self.threads.push(sample.task.0);
+        self.weights.push(sample.period);
+        self.cells.push(cell);
+    }
+
+    fn in_order(self) -> Trace {
+        Trace {
+            chosen: self.chosen,
+            order: SamplingOrder::of(self.threads, &self.weights),
+            cells: self.cells,
+            loss: Loss {
+                samples: self.scene.event().map_or(0, |event| event.lost),
+                pieces: 0,
+            },
+        }
+    }
 }
 
 impl Trace {
     fn new(scene: &Scene<'_>, split: &Split, relative: bool) -> (Self, Vec<Cell>) {
-        // There are millions: doubling would hold them up to three times.
-        let most = scene.profile().samples.len();
-        let mut threads = Vec::with_capacity(most);
-        let mut cells = Vec::with_capacity(most);
-        let (mut weights, mut chosen) = (Weights::default(), Vec::new());
-        let mut are_chosen = false;
+        let mut taken = Taken::of(scene);
         let of = (scene.profile(), scene.selection());
         let tally = Tally::observed(of, scene.cut(), split, |sample, cell| {
             if cell.is_some() || !relative {
-                let wait = sample.wait.and_then(|id| scene.profile().samples.wait(id));
-                let times = wait.map_or(u64::from(Wait::ITSELF), Wait::times);
-                if times != u64::from(Wait::ITSELF) && !are_chosen {
-                    chosen.extend(weights.iter().map(|weight| (weight, 1.0)));
-                    are_chosen = true;
-                }
-                if are_chosen {
-                    let times = times as f64 / f64::from(Wait::ITSELF);
-                    chosen.push((sample.period as f64, times));
-                }
-                threads.push(sample.task.0);
-                weights.push(sample.period);
-                cells.push(cell.unwrap_or(u32::MAX));
+                taken.push(sample, cell.unwrap_or(u32::MAX));
             }
         });
-        let trace = Self {
-            chosen,
-            order: SamplingOrder::of(threads, &weights),
-            cells,
-            loss: Loss {
-                samples: scene.event().map_or(0, |event| event.lost),
-                pieces: 0,
-            },
-        };
-        (trace, tally.cells)
+        (taken.in_order(), tally.cells)
     }
 
-    /// By row.
-    fn shares<'m>(
+    /// Of what is shown; its cells are paths.
+    fn of_paths(scene: &Scene<'_>) -> Self {
+        let mut taken = Taken::of(scene);
+        let of = (scene.profile(), scene.selection());
+        each_in_scope(of, scene.cut(), |_, sample, left| {
+            if let Some(stack) = left {
+                let path = scene.path_of(stack).unwrap_or(NodeId::ROOT);
+                taken.push(sample, path.0);
+            }
+        });
+        taken.in_order()
+    }
+
+    /// By row; `of` tells the rows that the samples of a cell are in.
+    fn shares<R: IntoIterator<Item = u32>>(
         &self,
         rows: usize,
-        members: &'m [Members],
-        of: impl Fn(&'m Members) -> &'m [u32],
+        of: impl Fn(u32) -> R,
     ) -> Vec<Share> {
         if !self.chosen.is_empty() {
-            return self.shares_of_chosen(rows, members, of);
+            return self.shares_of_chosen(rows, of);
         }
         let mut moments = vec![Moments::default(); rows];
         for sample in self.order.samples() {
             let cell = self.cells.get(sample as usize).copied();
-            let in_rows = cell.and_then(|cell| members.get(cell as usize));
-            for &row in in_rows.map_or([].as_slice(), &of) {
+            for row in of(cell.unwrap_or(u32::MAX)) {
                 if let Some(moments) = moments.get_mut(row as usize) {
                     moments.add(&self.order, sample);
                 }
@@ -268,11 +350,10 @@ impl Trace {
     }
 
     /// By row, of waits of which some were chosen by chance.
-    fn shares_of_chosen<'m>(
+    fn shares_of_chosen<R: IntoIterator<Item = u32>>(
         &self,
         rows: usize,
-        members: &'m [Members],
-        of: impl Fn(&'m Members) -> &'m [u32],
+        of: impl Fn(u32) -> R,
     ) -> Vec<Share> {
         let mut sums = vec![Chosen::default(); rows];
         let mut all = Chosen::default();
@@ -280,7 +361,7 @@ impl Trace {
         // What others count was not chosen.
         for (&(period, times), &cell) in all_waits.filter(|((period, _), _)| *period > 0.0) {
             all.add(period, times);
-            for &row in members.get(cell as usize).map_or([].as_slice(), &of) {
+            for row in of(cell) {
                 if let Some(sum) = sums.get_mut(row as usize) {
                     sum.add(period, times);
                 }
@@ -292,7 +373,7 @@ impl Trace {
 
 #[cfg(test)]
 mod tests {
-    use super::Certainty;
+    use super::{Certainty, shares_of_groups};
     use crate::keys::{COMM, DSO, SYMBOL, SortKey};
     use crate::model::{Rows, RowsOptions, Scene, Selection};
     use prof_profile::{Counted, Wait};
@@ -324,6 +405,32 @@ mod tests {
                 assert!(found.interval(0.95).contains(found.share));
             }
         }
+    }
+
+    #[test]
+    fn a_group_that_is_on_a_stack_twice_counts_once_there() {
+        let mut sketch = Sketch::new();
+        let task = sketch.task(1, 1, "a");
+        let stacks = [
+            (5, "app:main;app:f;app:g;app:f;app:f"),
+            (3, "app:main;app:f"),
+            (2, "app:main;app:g;app:h"),
+        ];
+        for (count, stack) in stacks {
+            for at in 0..count {
+                sketch.sample(task, stack, at, 10);
+            }
+        }
+        let scene = Scene::new(&sketch.profile, Selection::default());
+        let group = |name: &str| ["main", "f", "g"].iter().position(|it| *it == name);
+        let names = scene.sites().iter().map(|site| site.name(&sketch.profile));
+        let groups = names.map(|name| group(name).map_or(u32::MAX, |it| it as u32));
+        let groups: Vec<u32> = groups.collect();
+        let sure = shares_of_groups(&scene, &groups, 3);
+        let samples = sure.iter().map(|it| (it.own.samples, it.total.samples));
+        assert_eq!(samples.collect::<Vec<_>>(), [(0, 10), (8, 8), (0, 7)]);
+        let shares = sure.iter().map(|it| it.total.share);
+        assert_eq!(shares.collect::<Vec<_>>(), [1.0, 0.8, 0.7]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The samples of each group as a call tree of its own.
 
 use super::apart::{Apart, Identity};
-use super::tally::{Cell, Group, Split};
+use super::tally::{Cell, Group, Split, Tally};
 use super::tree::NewIds;
 use super::{CallTree, GroupId, NodeId, Scene, Weight};
 use rayon::prelude::*;
@@ -68,28 +68,36 @@ impl Parts {
     /// pid, CPU, time slice of `quantum` ns); trees are made in parallel.
     pub(crate) fn new(scene: &Scene<'_>, aparts: &[Apart], quantum: u64) -> Self {
         let split = Split::of(aparts, quantum);
-        let tally = scene.tally(&split);
-        let mut by_group: Vec<Vec<Cell>> = vec![Vec::new(); tally.groups.len()];
-        for cell in tally.cells {
-            if let Some(cells) = by_group.get_mut(cell.group.0 as usize) {
-                cells.push(cell);
-            }
+        let Tally {
+            groups,
+            mut cells,
+            scope_total,
+        } = scene.tally(&split);
+        // In their place: there can be millions. Trees do not depend on their order.
+        cells.sort_unstable_by_key(|cell| cell.group);
+        let mut by_group: Vec<&[Cell]> = Vec::with_capacity(groups.len());
+        let mut rest = cells.as_slice();
+        for (group, _) in (0..).zip(&groups) {
+            let count = rest.partition_point(|cell| cell.group <= GroupId(group));
+            let (own, others) = rest.split_at_checked(count).unwrap_or_default();
+            by_group.push(own);
+            rest = others;
         }
         let parts = by_group
             .into_par_iter()
             .map_init(
                 || NewIds::new(scene.paths()),
                 |new_ids, cells| {
-                    let (tree, first) = CallTree::of_cells(scene.paths(), &cells, new_ids);
+                    let (tree, first) = CallTree::of_cells(scene.paths(), cells, new_ids);
                     Part { tree, first }
                 },
             )
             .collect();
         Self {
             split,
-            groups: tally.groups,
+            groups,
             parts,
-            scope_total: tally.scope_total,
+            scope_total,
         }
     }
 

@@ -279,6 +279,29 @@ pub(crate) fn rows_in_scope<'a>(
     of_event.filter_map(move |(row, sample)| (sieve.fate(&sample) != Fate::Outside).then_some(row))
 }
 
+/// Tells each sample in the scope, by row, and if it is shown what `cut` leaves of
+/// its stack.
+pub(crate) fn each_in_scope(
+    (profile, selection): (&Profile, &Selection),
+    cut: Option<&CutStacks>,
+    mut tell: impl FnMut(usize, &Sample, Option<StackId>),
+) {
+    let mut sieve = Sieve::new(profile, selection, cut);
+    for (row, sample) in profile.samples.iter().enumerate() {
+        if sample.event != selection.event {
+            continue;
+        }
+        let fate = sieve.fate(&sample);
+        if fate == Fate::Outside {
+            continue;
+        }
+        let detail = profile.samples.detail(row);
+        let is_shown = fate == Fate::Shown && selection.filter.takes(detail);
+        let left = || cut.map_or(sample.stack, |cut| cut.left_of(sample.stack));
+        tell(row, &sample, is_shown.then(left));
+    }
+}
+
 impl Tally {
     /// Counts what is selected; of stacks, what `cut` leaves.
     pub(crate) fn new(
@@ -299,33 +322,22 @@ impl Tally {
         mut observe: impl FnMut(&Sample, Option<u32>),
     ) -> Self {
         let samples = Samples::new(profile, split.quantum, &selection.parent);
-        let mut sieve = Sieve::new(profile, selection, cut);
         let mut groups = Groups::new(split, samples);
         let mut cells = Cells::new(profile);
         let mut scope_total = Weight::ZERO;
-        for (row, mut sample) in profile.samples.iter().enumerate() {
-            if sample.event != selection.event {
-                continue;
-            }
-            let recorded = sample;
-            let fate = sieve.fate(&sample);
-            sample.stack = cut.map_or(sample.stack, |cut| cut.left_of(sample.stack));
-            if fate == Fate::Outside {
-                continue;
-            }
+        each_in_scope((profile, selection), cut, |row, recorded, left| {
             scope_total += Weight {
-                period: sample.period,
+                period: recorded.period,
                 samples: 1,
             };
-            let detail = profile.samples.detail(row);
-            let is_shown = fate == Fate::Shown && selection.filter.takes(detail);
-            let cell = is_shown.then(|| {
+            let cell = left.map(|stack| {
                 // As in perf, callees that are ignored still are looked at.
-                let group = groups.of(row, &recorded);
+                let group = groups.of(row, recorded);
+                let sample = Sample { stack, ..*recorded };
                 cells.add(group, row, &sample)
             });
-            observe(&recorded, cell);
-        }
+            observe(recorded, cell);
+        });
         Self {
             groups: groups.list,
             cells: cells.list,

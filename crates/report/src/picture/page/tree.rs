@@ -9,10 +9,12 @@ use crate::picture::folded::{dso_of, root_of};
 use crate::picture::{Kind, PictureOptions, Roots, Scheme};
 use crate::waiting::Lanes;
 use crate::{harmless_json, trust};
+use hashbrown::HashTable;
 use prof_profile::{Sample, TaskId};
 use prof_statistics::Share;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxBuildHasher, FxHashMap};
 use serde::Serialize;
+use std::hash::BuildHasher;
 use std::io;
 
 /// Rows of samples, at most, as long as time can be told less finely.
@@ -208,7 +210,7 @@ impl FrameTable {
 }
 
 /// A node of the tree before it is in order.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Node {
     parent: u32,
     frame: u32,
@@ -222,10 +224,12 @@ struct Grove<'a> {
     /// By `SiteId`.
     of_site: Vec<u32>,
     nodes: Vec<Node>,
-    /// By parent and frame.
-    index: FxHashMap<(u32, u32), u32>,
-    /// By root and path of the scene.
-    known: FxHashMap<(u32, u32), u32>,
+    /// Nodes by parent and frame.
+    index: HashTable<u32>,
+    /// By path of the scene: the root below which it was met first, and its node.
+    first: Vec<(u32, u32)>,
+    /// Below further roots, by root and path.
+    others: FxHashMap<(u32, u32), u32>,
     /// By task and, where roots are CPUs, CPU: its number and its root.
     tasks: FxHashMap<(TaskId, Option<u32>), (u32, u32)>,
     thread_numbers: FxHashMap<TaskId, u32>,
@@ -255,8 +259,9 @@ impl<'a> Grove<'a> {
                 parent: NONE,
                 frame: NONE,
             }],
-            index: FxHashMap::default(),
-            known: FxHashMap::default(),
+            index: HashTable::new(),
+            first: vec![(NONE, NONE); scene.paths().parents.len()],
+            others: FxHashMap::default(),
             tasks: FxHashMap::default(),
             thread_numbers: FxHashMap::default(),
             threads: Vec::new(),
@@ -323,11 +328,37 @@ impl<'a> Grove<'a> {
     }
 
     fn child(&mut self, parent: u32, frame: u32) -> u32 {
+        let node = Node { parent, frame };
+        let hash = |node: &Node| FxBuildHasher.hash_one(node);
         let nodes = &mut self.nodes;
-        *self.index.entry((parent, frame)).or_insert_with(|| {
-            nodes.push(Node { parent, frame });
-            nodes.len() as u32 - 1
-        })
+        let is_same = |&id: &u32| nodes.get(id as usize) == Some(&node);
+        if let Some(&known) = self.index.find(hash(&node), is_same) {
+            return known;
+        }
+        let id = nodes.len() as u32;
+        nodes.push(node);
+        self.index.insert_unique(hash(&node), id, |&id| {
+            nodes.get(id as usize).map_or(0, hash)
+        });
+        id
+    }
+
+    /// The node of a path below a root, if it has one.
+    fn known(&self, root: u32, path: u32) -> Option<u32> {
+        match self.first.get(path as usize) {
+            Some(&(first, node)) if first == root => Some(node),
+            Some(&(NONE, _)) => None,
+            _ => self.others.get(&(root, path)).copied(),
+        }
+    }
+
+    fn know(&mut self, root: u32, path: u32, node: u32) {
+        match self.first.get_mut(path as usize) {
+            Some(first @ (NONE, _)) => *first = (root, node),
+            _ => {
+                self.others.insert((root, path), node);
+            }
+        }
     }
 
     /// The node of a path of the scene below a root.
@@ -339,7 +370,7 @@ impl<'a> Grove<'a> {
             if at == 0 {
                 break root;
             }
-            if let Some(&known) = self.known.get(&(root, at)) {
+            if let Some(known) = self.known(root, at) {
                 break known;
             }
             missing.push(at);
@@ -349,7 +380,7 @@ impl<'a> Grove<'a> {
             let site = sites.get(at as usize).copied().unwrap_or(SiteId(0));
             let frame = self.frame(site);
             node = self.child(node, frame);
-            self.known.insert((root, at), node);
+            self.know(root, at, node);
         }
         node
     }
