@@ -262,6 +262,57 @@ fn the_first_wait_of_a_python_function_has_its_name() {
     assert!(functions.len() == 3 && is_right, "{}", excerpt(wait));
 }
 
+/// Twelve waits of 80 ms, each in functions that were not called before, and before each
+/// a deep stack of which more is read than samples have.
+const AFTER_DEEP: &str = "
+import time
+def deep(n, end):
+    if n: return max([n], key=lambda _: deep(n - 1, end) or 0)
+    while time.time() < end: sum(range(100))
+for at in range(12):
+    deep(25, time.time() + 0.03)
+    space = {'time': time}
+    exec(f'def inner{at}(): time.sleep(0.08)\\ndef once{at}(): inner{at}()', space)
+    space[f'once{at}']()
+";
+
+/// Samples wait behind those of deep stacks until these have proved right; the names
+/// were read before.
+#[test]
+fn first_waits_of_python_functions_have_their_names_behind_deep_stacks() {
+    let test = "python-after-deep";
+    if !have(test, "/usr/bin/python3") || !may_record_all(test) {
+        return;
+    }
+    let data = scratch().join(format!("{test}.data"));
+    let file = data.to_str().expect("UTF-8");
+    let of_only: &[&str] = &["--off-cpu=only", "--wakers"];
+    let mut all = Vec::new();
+    for options in [of_only, &["--off-cpu"], of_only, &["--off-cpu"]] {
+        let recorded = prof_command()
+            .args(["record", "-q", "-o", file])
+            .args(options)
+            .args(["--", "/usr/bin/python3", "-c", AFTER_DEEP])
+            .status();
+        assert!(recorded.expect("it starts").success());
+        let fields = [
+            "script",
+            "--clock",
+            "off",
+            "-F",
+            "period,ip,sym",
+            "-i",
+            file,
+        ];
+        let script = prof(&fields).succeeded("script");
+        let script = script.text();
+        let is_in = |at: usize| script.contains(&format!(" py::inner{at}:"));
+        all.push((0..12).filter(|&at| is_in(at)).count());
+    }
+    // Who is woken late by a busy machine may read some too late.
+    assert!(all.iter().sum::<usize>() >= 44, "{all:?} of 12 each");
+}
+
 /// The function that a wait of `WAITERS` is in by its system call, and by Python's
 /// functions, if those are there.
 fn waiting(sample: &str) -> Option<(&str, Option<&str>)> {

@@ -12,6 +12,7 @@ use super::summary::LiveSummary;
 use super::thread_sample::{Naming, ThreadSample};
 use super::user_chain::{ChainRecord, UserChain};
 use crate::processes::Processes;
+use crate::provisional::is_provisional;
 use crate::stacks::UserState;
 use prof_abi::{ByteOrder, CallchainContext, CpuMode, EventAttr, Misc, RecordType, SampleType};
 use prof_perfdata::body::{FileIdentity, Mmap2, Name};
@@ -57,6 +58,8 @@ pub struct LiveUnwinder<M> {
     rewriters: Vec<UserChainRewriter>,
     /// The event whose samples are of threads that then stand still.
     of_waits: Option<usize>,
+    /// Thread and time of samples of it with names that are not proved yet.
+    named: Vec<(i32, u64)>,
     machine: Machine,
     processes: Processes,
     alive: Alive,
@@ -130,6 +133,7 @@ impl<M: TargetMemory> LiveUnwinder<M> {
             events: list,
             rewriters,
             of_waits: None,
+            named: Vec::new(),
             machine,
             processes: Processes::for_unwinding(),
             alive: Alive::default(),
@@ -176,6 +180,12 @@ impl<M: TargetMemory> LiveUnwinder<M> {
     pub fn with_waits(mut self, index: usize) -> Self {
         self.of_waits = Some(index);
         self
+    }
+
+    /// Thread and time of the samples that were told with names that are not proved yet,
+    /// since this was last called: what these threads run was read before.
+    pub fn take_named(&mut self) -> Vec<(i32, u64)> {
+        std::mem::take(&mut self.named)
     }
 
     /// The attr of event `index` as the file's header must have it: it
@@ -468,6 +478,11 @@ impl<M: TargetMemory> LiveUnwinder<M> {
             chains.chain(&thread, &mut self.chain)
         });
         self.tell_names(it, time);
+        if let (Some((_, tid)), true) = (thread, self.of_waits == Some(it.event))
+            && self.chain.pcs().any(is_provisional)
+        {
+            self.named.push((tid, time));
+        }
         let is_nowhere = |decided| is_nowhere(decided, &self.chain);
         let is_unknown = is_stale || decided.as_ref().is_some_and(is_nowhere);
         if is_unknown && if_unknown == IfUnknown::Hold {

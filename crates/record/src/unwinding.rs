@@ -119,6 +119,12 @@ impl Unwinding {
         orders.want(wanted.collect(), are_new_wanted);
     }
 
+    /// Thread and time of samples whose names count if the thread stood still until now,
+    /// since this was last called.
+    pub(crate) fn take_named(&mut self) -> Vec<(i32, u64)> {
+        self.unwinder.take_named()
+    }
+
     /// No more records come: `out` gets what was held back.
     pub(crate) fn finish(&mut self, out: &mut dyn FnMut(&[u8])) {
         self.unwinder.finish(out);

@@ -344,6 +344,9 @@ impl Writing<'_> {
                     .be_patient(sooner.map_or(usual, |sooner| usual.min(sooner)));
                 let held = unwinding.earliest_held().unwrap_or(u64::MAX);
                 horizon = horizon.min(held.saturating_sub(1));
+                if let Some(waits) = waits {
+                    waits.named(unwinding.take_named());
+                }
             }
             None => pass(records),
         }
@@ -560,6 +563,8 @@ impl Writing<'_> {
             });
         }
         if let Some(waits) = waits {
+            let named = self.unwinding.as_mut().map(Unwinding::take_named);
+            waits.named(named.unwrap_or_default());
             waits.finish(is_asleep, &mut write);
             waits.correct(tally);
         }

@@ -224,6 +224,22 @@ impl<'a> Waits<'a> {
         out(records.get(from..).unwrap_or_default());
     }
 
+    /// Takes down that what these threads run, at the times of samples, has been read by
+    /// now.
+    pub(crate) fn named(&mut self, of: Vec<(i32, u64)>) {
+        let now = match of.is_empty() {
+            true => None,
+            false => clock::now(self.clock).ok(),
+        };
+        let Some(now) = now else {
+            return;
+        };
+        if self.named_by.len() >= MOST_NAMED {
+            self.named_by.clear();
+        }
+        self.named_by.extend(of.into_iter().map(|of| (of, now)));
+    }
+
     /// Takes down who was seen to hold what a thread waited for.
     pub(crate) fn held(&mut self, held: &Held) {
         self.pairing.add(Mark {
@@ -391,7 +407,6 @@ impl<'a> Waits<'a> {
         let sample = view.and_then(|view| view.sample_of(self.events.get(self.event)?).ok());
         let word = sample.and_then(|sample| sample.transaction());
         let until = sample.and_then(|sample| sample.period());
-        let named = sample.and_then(|sample| self.named(&sample));
         let (change, taken) = match (word.filter(|&word| word != 0), until) {
             (Some(_), Some(until)) => {
                 let record = record.into();
@@ -399,22 +414,8 @@ impl<'a> Waits<'a> {
             }
             _ => (Change::Sampled(record.into()), 1),
         };
-        if let Some((thread, now)) = named {
-            if self.named_by.len() >= MOST_NAMED {
-                self.named_by.clear();
-            }
-            self.named_by.insert(thread, now);
-        }
         self.taken += taken;
         self.mark(record, change);
-    }
-
-    /// Thread and time of a sample whose chain has provisional names, and the
-    /// present.
-    fn named(&self, sample: &Sample<'_>) -> Option<((i32, u64), u64)> {
-        let is_named = sample.callchain()?.any(provisional::is_provisional);
-        let now = clock::now(self.clock).ok().filter(|_| is_named)?;
-        Some(((sample.tid()?, sample.time()?), now))
     }
 
     /// Settles provisional names of a sample, in its copy at `begin` of `out`: they
