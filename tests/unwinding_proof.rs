@@ -200,6 +200,49 @@ fn no_chain_of_a_program_without_unwind_information_is_wrong() {
     }
 }
 
+/// Who can call whom in `interpreters.c`.
+fn can_interpret(caller: &str, callee: &str) -> bool {
+    let callers: &[&str] = match callee {
+        "outer" => &["main"],
+        "middle" => &["outer"],
+        "inner" => &["middle"],
+        "last" => &["inner"],
+        "work" => &["outer", "middle", "inner", "last"],
+        _ => return true,
+    };
+    callers.contains(&caller)
+}
+
+/// No way leads from the start of such code to the calls in it, and none from
+/// there to a return; that it keeps a frame pointer shows in what it does next.
+#[test]
+fn code_that_jumps_through_tables_and_keeps_frame_pointers_has_its_callers() {
+    let frames = [
+        "-O2",
+        "-fno-omit-frame-pointer",
+        "-fno-asynchronous-unwind-tables",
+        "-fno-unwind-tables",
+    ];
+    let Some(program) = build("gcc", "interpreters.c", "interpreters", &frames) else {
+        return;
+    };
+    let seen = record(&program, "4000");
+    assert_eq!(seen.wrong(can_interpret), Vec::<String>::new());
+    let all = seen.chains.iter().filter(|chain| !chain.is_empty()).count();
+    assert!(all > 300, "{all} samples");
+    let reached = seen.with("main").min(seen.ended("Root"));
+    assert!(
+        reached * 100 >= all * 95,
+        "{reached} of {all}: {}",
+        seen.ends
+    );
+    let bare = ["-fomit-frame-pointer"];
+    let options = [&frames[..1], &bare, &frames[2..]].concat();
+    let program = build("gcc", "interpreters.c", "interpreters-bare", &options);
+    let seen = record(&program.expect("gcc"), "4000");
+    assert_eq!(seen.wrong(can_interpret), Vec::<String>::new());
+}
+
 /// Nothing tells where such code begins; all ways from it to a return tell who
 /// called it.
 #[test]

@@ -6,6 +6,7 @@
 //! way through it is followed with how much it has pushed, until it comes to
 //! the place of interest. Only x86.
 
+mod kept;
 mod pads;
 mod returns;
 
@@ -15,6 +16,7 @@ use iced_x86::{
 };
 use rustc_hash::FxHashSet;
 
+pub(crate) use kept::{Kept, kept_fp};
 pub(crate) use pads::in_pad;
 pub(crate) use returns::by_returns;
 

@@ -1,6 +1,6 @@
 //! Files with unwind information, opened once and shared by all processes.
 
-use crate::code_frame::{self, CodeFrame, Wanted};
+use crate::code_frame::{self, CodeFrame, Kept, Wanted};
 use crate::eh_return::EhReturn;
 use crate::go_table::{GoCall, GoRules, GoTable};
 use crate::image::Image;
@@ -61,6 +61,8 @@ pub struct UnwindDso {
     pad_frames: FxHashMap<(u64, Wanted), Option<CodeFrame>>,
     /// By place: frames found in the code behind it.
     return_frames: FxHashMap<u64, Option<CodeFrame>>,
+    /// By place: whether its function keeps a frame pointer.
+    kept_fps: FxHashMap<Wanted, Option<Kept>>,
     /// By start: functions that install the context of a landing pad.
     eh_returns: FxHashMap<u64, Option<EhReturn>>,
     /// What was found when it was first asked for.
@@ -99,6 +101,7 @@ impl UnwindDso {
             code_frames: FxHashMap::default(),
             pad_frames: FxHashMap::default(),
             return_frames: FxHashMap::default(),
+            kept_fps: FxHashMap::default(),
             eh_returns: FxHashMap::default(),
             jit_descriptor: None,
             lua: None,
@@ -205,6 +208,21 @@ impl UnwindDso {
         let mut read = |at: u64, out: &mut [u8]| image.read_svma_up_to(at, out);
         let find = || code_frame::by_returns(machine, at.0, &mut read);
         *self.return_frames.entry(at.0).or_insert_with(find)
+    }
+
+    /// How the function at a place keeps its frame pointer.
+    pub(crate) fn kept_fp(&mut self, wanted: Wanted) -> Option<Kept> {
+        if self.kept_fps.len() >= MAX_CACHED {
+            self.kept_fps.clear();
+        }
+        let image = &self.image;
+        let mut read = |at: u64, out: &mut [u8]| image.read_svma_up_to(at, out);
+        let (behind_call, at) = match wanted {
+            Wanted::Exact(at) => (false, at),
+            Wanted::Return(at) => (true, at),
+        };
+        let find = || code_frame::kept_fp(at, behind_call, &mut read);
+        *self.kept_fps.entry(wanted).or_insert_with(find)
     }
 
     /// The frame at a place, by the code of the function at `entry`.

@@ -5,7 +5,7 @@
 //! believed only if its call goes to a function whose code leads to the
 //! callee's place with the return address exactly where it was found.
 
-use crate::code_frame::{CallerFp, CodeFrame, Slot, Wanted};
+use crate::code_frame::{CallerFp, CodeFrame, Kept, Slot, Wanted};
 use crate::cursor::{Caller, DsoFrame};
 use crate::{
     Base, CallBefore, CodeAt, FpFrom, Machine, Process, Registers, StepBy, UnwindDsoId, Unwinder,
@@ -38,6 +38,12 @@ pub(crate) fn caller(
     if let Some(caller) = frame.by_epilogue(process) {
         return Ok(caller);
     }
+    // Of an interrupted frame what is on top of the stack says more.
+    if !frame.is_exact
+        && let Some(caller) = frame.by_kept_fp(process)
+    {
+        return Ok(caller);
+    }
     let is_cut = match frame.by_direct_call(process) {
         Search::Found(caller) => return Ok(caller),
         Search::Nothing { is_cut } => is_cut,
@@ -46,6 +52,7 @@ pub(crate) fn caller(
         .by_symbol(process)
         .or_else(|| frame.by_first_call(process))
         .or_else(|| frame.by_beginning(process))
+        .or_else(|| frame.by_kept_fp(process))
         .or_else(|| frame.by_returns(process));
     match found {
         Some(caller) => Ok(caller),
@@ -300,6 +307,43 @@ impl<'a> Followed<'a> {
             return self.may_lead_here(&caller, process)?.then_some(caller);
         }
         None
+    }
+
+    /// The caller by the frame record, if the function keeps a frame pointer.
+    fn by_kept_fp(&mut self, process: &mut impl Process) -> Option<Caller> {
+        if self.machine() != Machine::X86_64 {
+            return None;
+        }
+        let (sp, fp) = (self.registers.sp(), self.registers.fp()?);
+        if fp < sp || !fp.is_multiple_of(self.word()) {
+            return None;
+        }
+        let wanted = self.wanted();
+        let dso = self.unwinder.dsos.get_mut(self.id)?;
+        let is_own = match dso.kept_fp(wanted)? {
+            Kept::PoppedFrom(above) => sp.checked_add_signed(above) == Some(fp),
+            // Code without a frame may have its caller's locals in hand.
+            Kept::Used => !self.is_exact || !self.is_return_on_top(process)?,
+        };
+        if !is_own {
+            return None;
+        }
+        let record = CodeFrame {
+            return_address: Slot::FromFp(8),
+            caller_fp: Some(CallerFp::Saved(8)),
+        };
+        let caller = self.caller_at(&record, process)?;
+        // What is called may jump on to here, so where its call goes proves nothing.
+        let before = self.call_before(&caller.registers, process)?;
+        before.is_call().then_some(caller)
+    }
+
+    /// Whether a return address is on top of the stack.
+    fn is_return_on_top(&self, process: &mut impl Process) -> Option<bool> {
+        let mut above = self.registers;
+        above.set_pc(process.word(self.registers.sp(), self.machine().word())?);
+        let before = self.call_before(&above, process);
+        Some(before.is_some_and(CallBefore::is_call))
     }
 
     /// The caller through a pointer or a stub, if all ways to a return find it

@@ -6,9 +6,10 @@
 //! in code that is called and returns. A way that cannot be followed to its
 //! end proves nothing, and with it none does.
 
+use super::kept::written_by;
 use super::{CallerFp, CodeFrame, Fp, ReadCode, Slot, State, decode, dwarf, is_fp, is_sp};
 use crate::Machine;
-use iced_x86::{FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind};
+use iced_x86::{FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpKind};
 use rustc_hash::FxHashMap;
 
 /// Instructions looked at for one place, those of called functions included.
@@ -134,7 +135,7 @@ impl<R: ReadCode> Ways<'_, R> {
         open: &mut Vec<Way>,
     ) -> Option<()> {
         let next = Way {
-            written: way.written | self.written_by(instruction),
+            written: way.written | written_by(&mut self.info, instruction),
             ..way.after(instruction)?
         };
         let jump = Way {
@@ -161,17 +162,6 @@ impl<R: ReadCode> Ways<'_, R> {
             _ => return None,
         }
         Some(())
-    }
-
-    /// The registers that an instruction may change.
-    fn written_by(&mut self, instruction: &Instruction) -> u32 {
-        let used = self.info.info(instruction).used_registers().iter();
-        let written = used.filter(|used| {
-            use OpAccess::{CondRead, NoMemAccess, None, Read};
-            !matches!(used.access(), Read | CondRead | NoMemAccess | None)
-        });
-        let bits = written.filter_map(|used| Some(1 << dwarf(used.register())?));
-        bits.fold(0, |all, bit: u32| all | bit)
     }
 }
 
