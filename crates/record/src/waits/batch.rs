@@ -325,7 +325,8 @@ fn stand_for(
     for (wait, halvings) in chosen {
         let length = length(&wait) as f64;
         wanted += length * fitted(length, f64::from(1_u32 << halvings));
-        let times = (wanted - sum as f64) / length * f64::from(Wait::ITSELF);
+        // One of no length stands for no time, whatever is left of the others.
+        let times = (wanted - sum as f64) / length.max(1.0) * f64::from(Wait::ITSELF);
         // At least 1: 0 would be for itself.
         let times = (times as u32).max(1);
         sum += i64::try_from(period(&wait, times)).unwrap_or(i64::MAX);

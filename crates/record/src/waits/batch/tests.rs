@@ -53,6 +53,17 @@ fn the_last_batches_are_made_to_fit() {
 }
 
 #[test]
+fn a_wait_of_no_length_stands_for_few() {
+    let mut batch = Batch::default();
+    batch.choose(waited(0, 1001, WaitState::Blocked), 3);
+    batch.choose(waited(2000, 2000, WaitState::Blocked), 3);
+    batch.pass(&waited(3000, 4003, WaitState::Blocked), 3);
+    let told = batch.end(Follows::Nothing);
+    let times: Vec<u32> = told.chosen.iter().map(|(_, times)| *times).collect();
+    assert!(times.iter().all(|&times| times < 16 * 64), "{times:?}");
+}
+
+#[test]
 fn threads_that_lived_shortly_are_told_together() {
     let of = |tid, at: u64| {
         let mut wait = waited(at * MS, at * MS + 1000, WaitState::Blocked);
