@@ -18,7 +18,7 @@ use rustc_hash::FxHashSet;
 
 pub(crate) use kept::{Kept, kept_fp};
 pub(crate) use pads::in_pad;
-pub(crate) use returns::by_returns;
+pub(crate) use returns::{by_next_return, by_returns};
 
 /// Instructions looked at for one place.
 const MAX_INSTRUCTIONS: usize = 4096;

@@ -60,7 +60,7 @@ pub struct UnwindDso {
     /// The same of landing pads.
     pad_frames: FxHashMap<(u64, Wanted), Option<CodeFrame>>,
     /// By place: frames found in the code behind it.
-    return_frames: FxHashMap<u64, Option<CodeFrame>>,
+    return_frames: FxHashMap<Wanted, Option<CodeFrame>>,
     /// By place: whether its function keeps a frame pointer.
     kept_fps: FxHashMap<Wanted, Option<Kept>>,
     /// By start: functions that install the context of a landing pad.
@@ -199,15 +199,20 @@ impl UnwindDso {
             .or_insert_with(find)
     }
 
-    /// The frame at a place, by all ways from there to a return.
-    pub(crate) fn return_frame(&mut self, at: Svma, machine: Machine) -> Option<CodeFrame> {
+    /// The frame at a place, by all ways from there to a return, or by the next of an
+    /// interrupted one.
+    pub(crate) fn return_frame(&mut self, wanted: Wanted, machine: Machine) -> Option<CodeFrame> {
         if self.return_frames.len() >= MAX_CACHED {
             self.return_frames.clear();
         }
         let image = &self.image;
         let mut read = |at: u64, out: &mut [u8]| image.read_svma_up_to(at, out);
-        let find = || code_frame::by_returns(machine, at.0, &mut read);
-        *self.return_frames.entry(at.0).or_insert_with(find)
+        let find = || match wanted {
+            Wanted::Return(at) => code_frame::by_returns(machine, at, &mut read),
+            Wanted::Exact(at) => code_frame::by_returns(machine, at, &mut read)
+                .or_else(|| code_frame::by_next_return(machine, at, &mut read)),
+        };
+        *self.return_frames.entry(wanted).or_insert_with(find)
     }
 
     /// How the function at a place keeps its frame pointer.

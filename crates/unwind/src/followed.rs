@@ -346,15 +346,16 @@ impl<'a> Followed<'a> {
         Some(before.is_some_and(CallBefore::is_call))
     }
 
-    /// The caller through a pointer or a stub, if all ways to a return find it
-    /// in the same slot.
+    /// The caller by the ways to a return, in the slot where they find it.
     fn by_returns(&mut self, process: &mut impl Process) -> Option<Caller> {
-        let at = self.bias.to_svma(Avma(self.registers.pc()));
-        let machine = self.machine();
+        let (machine, wanted) = (self.machine(), self.wanted());
         let dso = self.unwinder.dsos.get_mut(self.id)?;
-        let frame = dso.return_frame(at, machine)?;
+        let frame = dso.return_frame(wanted, machine)?;
         let caller = self.caller_at(&frame, process)?;
-        self.may_lead_here(&caller, process)?.then_some(caller)
+        // What is called may jump on to an interrupted place.
+        let before = self.call_before(&caller.registers, process)?;
+        let leads = (self.is_exact && before.is_call()) || self.may_lead_here(&caller, process)?;
+        leads.then_some(caller)
     }
 
     /// Whether the call before a caller's pc goes through a pointer, or a stub

@@ -9,11 +9,16 @@
 use super::kept::written_by;
 use super::{CallerFp, CodeFrame, Fp, ReadCode, Slot, State, decode, dwarf, is_fp, is_sp};
 use crate::Machine;
-use iced_x86::{FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpKind};
-use rustc_hash::FxHashMap;
+use iced_x86::{Code, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpKind};
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::collections::VecDeque;
 
 /// Instructions looked at for one place, those of called functions included.
 const MAX_INSTRUCTIONS: usize = 4096;
+/// And where one way is enough.
+const MAX_TO_RETURN: usize = 1024;
+/// The frame pointer of x86 of 64 bits.
+const FP: u8 = 6;
 /// Calls within calls that are followed.
 const MAX_CALLS: u32 = 3;
 
@@ -56,6 +61,64 @@ pub(crate) fn by_returns(machine: Machine, pc: u64, read: &mut impl ReadCode) ->
         info: InstructionInfoFactory::new(),
     };
     let (sp, fp) = ways.from(pc, MAX_CALLS)?;
+    frame_of(machine, sp, fp)
+}
+
+/// The frame at an interrupted `pc`, if a way without a call leads from there to a
+/// return. What such a way does to the stack is what will happen if it is taken, so
+/// one is enough; behind a call there may be another function.
+pub(crate) fn by_next_return(
+    machine: Machine,
+    pc: u64,
+    read: &mut impl ReadCode,
+) -> Option<CodeFrame> {
+    let mut open = VecDeque::from([Way::from(pc)]);
+    let mut seen = FxHashSet::default();
+    let mut info = InstructionInfoFactory::new();
+    while let Some(way) = open.pop_front() {
+        if seen.len() >= MAX_TO_RETURN {
+            return None;
+        }
+        if !seen.insert(way.at) {
+            continue;
+        }
+        let Some(instruction) = decode(machine, way.at, read) else {
+            continue;
+        };
+        // It may free arguments.
+        if instruction.mnemonic() == Mnemonic::Ret {
+            let is_known = way.sp.of.is_none_or(|of| of == machine.fp());
+            return frame_of(machine, way.sp, way.fp).filter(|_| is_known);
+        }
+        let Some(after) = way.after(&instruction) else {
+            continue;
+        };
+        let next = Way {
+            written: way.written | written_by(&mut info, &instruction),
+            ..after
+        };
+        let jump = Way {
+            at: instruction.near_branch_target(),
+            ..next
+        };
+        match instruction.flow_control() {
+            FlowControl::Next => open.push_back(next),
+            FlowControl::ConditionalBranch => open.extend([next, jump]),
+            FlowControl::UnconditionalBranch => open.push_back(jump),
+            _ => {}
+        }
+    }
+    None
+}
+
+/// Others free arguments, or return to elsewhere.
+fn is_plain_return(instruction: &Instruction) -> bool {
+    instruction.mnemonic() == Mnemonic::Ret && instruction.op_count() == 0
+}
+
+/// The frame whose return address is at `sp` when it returns, with `fp` in the frame
+/// pointer.
+fn frame_of(machine: Machine, sp: At, fp: Kept) -> Option<CodeFrame> {
     let return_address = match sp.of {
         // What is below the stack pointer is nobody's.
         None if sp.above < 0 => return None,
@@ -88,12 +151,7 @@ impl<R: ReadCode> Ways<'_, R> {
     /// Where all ways from a place find the return address, and the frame
     /// pointer that they return with.
     fn from(&mut self, pc: u64, calls: u32) -> Option<(At, Kept)> {
-        let mut open = vec![Way {
-            at: pc,
-            sp: At { of: None, above: 0 },
-            fp: Kept::Same,
-            written: 0,
-        }];
+        let mut open = vec![Way::from(pc)];
         let mut seen: FxHashMap<u64, Way> = FxHashMap::default();
         let (mut found, mut is_fp_sure) = (None, true);
         while let Some(mut way) = open.pop() {
@@ -116,9 +174,7 @@ impl<R: ReadCode> Ways<'_, R> {
             }
             let (sp, fp) = *found.get_or_insert((way.sp, way.fp));
             is_fp_sure &= fp == way.fp;
-            // Others free arguments, or return to elsewhere.
-            let is_plain = instruction.mnemonic() == Mnemonic::Ret && instruction.op_count() == 0;
-            if sp != way.sp || !is_plain {
+            if sp != way.sp || !is_plain_return(&instruction) {
                 return None;
             }
         }
@@ -166,6 +222,16 @@ impl<R: ReadCode> Ways<'_, R> {
 }
 
 impl Way {
+    /// At its beginning.
+    fn from(pc: u64) -> Self {
+        Self {
+            at: pc,
+            sp: At { of: None, above: 0 },
+            fp: Kept::Same,
+            written: 0,
+        }
+    }
+
     /// The stack behind an instruction; `None` if that is not known.
     fn after(&self, instruction: &Instruction) -> Option<Self> {
         let state = State {
@@ -181,14 +247,21 @@ impl Way {
         let writes = instruction.op0_kind() == OpKind::Register;
         let target = instruction.op0_register();
         let is_move = instruction.mnemonic() == Mnemonic::Mov && writes;
-        let sp = match is_move && is_sp(target) && instruction.op1_kind() == OpKind::Register {
+        let from_register = is_move && instruction.op1_kind() == OpKind::Register;
+        let sp = match instruction.code() {
             // Where it was kept before the stack was aligned.
-            true => self.kept_sp(dwarf(instruction.op1_register())?)?,
-            false => at(state.after(instruction).depth?)?,
+            _ if from_register && is_sp(target) => {
+                self.kept_sp(dwarf(instruction.op1_register())?)?
+            }
+            Code::Leaveq => At {
+                above: 8,
+                ..self.kept_sp(FP)?
+            },
+            _ => at(state.after(instruction).depth?)?,
         };
         let fp = match instruction.mnemonic() {
             Mnemonic::Cmp | Mnemonic::Test | Mnemonic::Push => self.fp,
-            Mnemonic::Leave => return None,
+            Mnemonic::Leave => Kept::From(self.kept_sp(FP)?),
             Mnemonic::Pop if writes && is_fp(target) => Kept::From(self.sp),
             Mnemonic::Mov
                 if writes && is_fp(target) && instruction.op1_kind() == OpKind::Memory =>
@@ -224,13 +297,13 @@ impl Way {
 
 #[cfg(test)]
 mod tests {
-    use super::by_returns;
+    use super::{by_next_return, by_returns};
     use crate::Machine;
     use crate::code_frame::{CallerFp, CodeFrame, Slot};
 
-    /// The frame at a place of this code, which stands at 0x1000.
-    fn at(code: &[u8], place: u64) -> Option<CodeFrame> {
-        let mut read = |at: u64, out: &mut [u8]| {
+    /// Code that stands at 0x1000.
+    fn reader(code: &[u8]) -> impl FnMut(u64, &mut [u8]) -> usize {
+        |at: u64, out: &mut [u8]| {
             let from = at
                 .checked_sub(0x1000)
                 .and_then(|from| code.get(from as usize..));
@@ -238,8 +311,49 @@ mod tests {
             let len = from.len().min(out.len());
             out[..len].copy_from_slice(&from[..len]);
             len
-        };
-        by_returns(Machine::X86_64, 0x1000 + place, &mut read)
+        }
+    }
+
+    /// The frame at a place of this code by all ways.
+    fn at(code: &[u8], place: u64) -> Option<CodeFrame> {
+        by_returns(Machine::X86_64, 0x1000 + place, &mut reader(code))
+    }
+
+    #[test]
+    fn one_way_to_a_return_without_a_call_is_enough_where_a_frame_was_interrupted() {
+        let by_next = |code: &[u8]| by_next_return(Machine::X86_64, 0x1000, &mut reader(code));
+        let saved = frame(24, Some(CallerFp::Saved(8)));
+        let by_fp = Some(CodeFrame {
+            return_address: Slot::FromFp(8),
+            caller_fp: Some(CallerFp::Saved(8)),
+        });
+        let cases: [(&[u8], Option<CodeFrame>); 9] = [
+            // jz 1f; ret; 1: jmp *%rax
+            (
+                &[0x74, 1, 0xc3, 0xff, 0xe0],
+                frame(0, Some(CallerFp::InRegister)),
+            ),
+            // jz 1f; jmp *%rax; 1: add $16,%rsp; pop %rbp; ret
+            (
+                &[0x74, 2, 0xff, 0xe0, 0x48, 0x83, 0xc4, 16, 0x5d, 0xc3],
+                saved,
+            ),
+            // call *%rax; ret
+            (&[0xff, 0xd0, 0xc3], None),
+            // push %rcx; ret
+            (&[0x51, 0xc3], None),
+            // ret $8
+            (&[0xc2, 8, 0], frame(0, Some(CallerFp::InRegister))),
+            // leave; ret, and behind what changes the register
+            (&[0xc9, 0xc3], by_fp),
+            (&[0x48, 0x89, 0xec, 0x5d, 0xc3], by_fp),
+            (&[0xff, 0xc5, 0xc9, 0xc3], None),
+            // mov %rcx,%rsp; ret
+            (&[0x48, 0x89, 0xcc, 0xc3], None),
+        ];
+        for (code, expected) in cases {
+            assert_eq!(by_next(code), expected, "{code:x?}");
+        }
     }
 
     fn frame(to_return: i64, caller_fp: Option<CallerFp>) -> Option<CodeFrame> {
