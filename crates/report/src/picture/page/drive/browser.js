@@ -62,8 +62,17 @@ class Browser {
     async close() {
         this.child.kill("SIGKILL");
         await this.ended;
-        // Its other processes end when they see that it has; they write until then.
-        fs.rmSync(this.folder, { recursive: true, force: true, maxRetries: 20 });
+        // Its other processes end when they see that it has; they write until then, also
+        // into folders that are being removed, for which rmSync's own retries do not look.
+        for (let left = 100; ; left--) {
+            try {
+                fs.rmSync(this.folder, { recursive: true, force: true });
+                return;
+            } catch (error) {
+                if (left === 0) throw error;
+                await new Promise((resolve) => setTimeout(resolve, 100));
+            }
+        }
     }
 }
 
