@@ -3,7 +3,9 @@
 //! Assembly, and programs built without tables. The frame pointer is a general
 //! register there, and stacks are full of old return addresses: a caller is
 //! believed only if its call goes to a function whose code leads to the
-//! callee's place with the return address exactly where it was found.
+//! callee's place with the return address exactly where it was found, or if the
+//! callee's own code tells where it is: by keeping a frame pointer, or on its way to
+//! a return.
 
 use crate::code_frame::{CallerFp, CodeFrame, Kept, Slot, Wanted};
 use crate::cursor::{Caller, DsoFrame};
