@@ -16,7 +16,7 @@ use iced_x86::{
 };
 use rustc_hash::FxHashSet;
 
-pub(crate) use kept::{Kept, kept_fp};
+pub(crate) use kept::{OwnFp, kept_fp};
 pub(crate) use pads::in_pad;
 pub(crate) use returns::{by_next_return, by_returns};
 

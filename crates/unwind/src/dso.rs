@@ -1,6 +1,6 @@
 //! Files with unwind information, opened once and shared by all processes.
 
-use crate::code_frame::{self, CodeFrame, Kept, Wanted};
+use crate::code_frame::{self, CodeFrame, OwnFp, Wanted};
 use crate::eh_return::EhReturn;
 use crate::go_table::{GoCall, GoRules, GoTable};
 use crate::image::Image;
@@ -62,7 +62,7 @@ pub struct UnwindDso {
     /// By place: frames found in the code behind it.
     return_frames: FxHashMap<Wanted, Option<CodeFrame>>,
     /// By place: whether its function keeps a frame pointer.
-    kept_fps: FxHashMap<Wanted, Option<Kept>>,
+    kept_fps: FxHashMap<Wanted, Option<OwnFp>>,
     /// By start: functions that install the context of a landing pad.
     eh_returns: FxHashMap<u64, Option<EhReturn>>,
     /// What was found when it was first asked for.
@@ -135,6 +135,7 @@ impl UnwindDso {
         let rows = self.rows.capacity() * 2 * size_of::<Row>();
         let found = entries(&self.rules) + entries(&self.code_frames) + entries(&self.eh_returns);
         let found = found + entries(&self.pad_frames) + entries(&self.return_frames);
+        let found = found + entries(&self.kept_fps);
         self.image.held_bytes() + self.tables.held_bytes() + rows + found
     }
 
@@ -216,7 +217,7 @@ impl UnwindDso {
     }
 
     /// How the function at a place keeps its frame pointer.
-    pub(crate) fn kept_fp(&mut self, wanted: Wanted) -> Option<Kept> {
+    pub(crate) fn kept_fp(&mut self, wanted: Wanted) -> Option<OwnFp> {
         if self.kept_fps.len() >= MAX_CACHED {
             self.kept_fps.clear();
         }

@@ -7,7 +7,7 @@
 //! callee's own code tells where it is: by keeping a frame pointer, or on its way to
 //! a return.
 
-use crate::code_frame::{CallerFp, CodeFrame, Kept, Slot, Wanted};
+use crate::code_frame::{CallerFp, CodeFrame, OwnFp, Slot, Wanted};
 use crate::cursor::{Caller, DsoFrame};
 use crate::{
     Base, CallBefore, CodeAt, FpFrom, Machine, Process, Registers, StepBy, UnwindDsoId, Unwinder,
@@ -323,9 +323,9 @@ impl<'a> Followed<'a> {
         let wanted = self.wanted();
         let dso = self.unwinder.dsos.get_mut(self.id)?;
         let is_own = match dso.kept_fp(wanted)? {
-            Kept::PoppedFrom(above) => sp.checked_add_signed(above) == Some(fp),
+            OwnFp::PoppedFrom(above) => sp.checked_add_signed(above) == Some(fp),
             // Code without a frame may have its caller's locals in hand.
-            Kept::Used => !self.is_exact || !self.is_return_on_top(process)?,
+            OwnFp::Used => !self.is_exact || !self.is_return_on_top(process)?,
         };
         if !is_own {
             return None;

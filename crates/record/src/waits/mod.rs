@@ -551,19 +551,7 @@ impl<'a> Waits<'a> {
             self.write(wait, *times, out);
         }
         for rest in told.rest {
-            let wait = Waited {
-                thread: rest.thread,
-                nth: 0,
-                begin: rest.until,
-                end: rest.until,
-                state: rest.state,
-                sample: None,
-                was_read: false,
-                holder: None,
-                began_before: false,
-                is_open: false,
-                is_unsure: false,
-            };
+            let wait = Waited::bare(rest.thread, rest.state, (rest.until, rest.until));
             self.append_bare(&wait, (rest.time, 0), out);
             self.rests += 1;
             let sum = &mut self.account.without_stack_ns;

@@ -83,6 +83,25 @@ pub(super) struct Waited {
     pub(super) is_unsure: bool,
 }
 
+impl Waited {
+    /// A wait from `begin` to `end`, ns, of which nothing else is known.
+    pub(super) fn bare(thread: Thread, state: WaitState, (begin, end): (u64, u64)) -> Self {
+        Self {
+            thread,
+            nth: 0,
+            begin,
+            end,
+            state,
+            sample: None,
+            was_read: false,
+            holder: None,
+            began_before: false,
+            is_open: false,
+            is_unsure: false,
+        }
+    }
+}
+
 /// What is known of a thread.
 #[derive(Debug, Default)]
 struct Known {

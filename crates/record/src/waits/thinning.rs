@@ -16,10 +16,10 @@
 //!
 //! Which of the two a wait is in hangs on when it began, on its state and
 //! length, on whether its stack could be read if it was long, and on the how-manieth of
-//! its thread it is, and never on whether it was chosen. The first waits of a thread are likelier to be chosen, with a probability
-//! of their own that is known (`RandomChoice::halvings_of`): else nothing would be
-//! known of most tasks that live for some milliseconds, as those of a build. How their
-//! sums are made: `batch.rs`.
+//! its thread it is, and never on whether it was chosen. The first waits of a thread are
+//! likelier to be chosen, with a probability of their own that is known
+//! (`RandomChoice::halvings_of`): else nothing would be known of most tasks that live
+//! for some milliseconds, as those of a build. How their sums are made: `batch.rs`.
 
 use super::pairing::Waited;
 use prof_profile::WaitState;
@@ -197,22 +197,14 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     fn waited(begin: u64, end: u64, state: WaitState) -> Waited {
+        let thread = Thread {
+            pid: 1,
+            tid: 7,
+            cpu: 0,
+        };
         Waited {
-            thread: Thread {
-                pid: 1,
-                tid: 7,
-                cpu: 0,
-            },
             nth: 1,
-            begin,
-            end,
-            state,
-            sample: None,
-            was_read: false,
-            holder: None,
-            began_before: false,
-            is_open: false,
-            is_unsure: false,
+            ..Waited::bare(thread, state, (begin, end))
         }
     }
 

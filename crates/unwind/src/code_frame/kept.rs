@@ -22,7 +22,7 @@ const MAX_INSTRUCTIONS: usize = 1024;
 
 /// How the function at a place keeps its frame pointer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kept {
+pub(crate) enum OwnFp {
     /// It has locals below it, or the stack pointer is set by it.
     Used,
     /// It is popped from so far above where the stack pointer is at the place,
@@ -45,7 +45,7 @@ struct Way {
 /// How the function at `pc` keeps its frame pointer; `None` if it does not, or
 /// that cannot be told. `behind_call`: a call ends at `pc`, which may be the
 /// last of its function.
-pub(crate) fn kept_fp(pc: u64, behind_call: bool, read: &mut impl ReadCode) -> Option<Kept> {
+pub(crate) fn kept_fp(pc: u64, behind_call: bool, read: &mut impl ReadCode) -> Option<OwnFp> {
     let mut open = VecDeque::from([Way {
         at: pc,
         depth: Some(0),
@@ -68,12 +68,12 @@ pub(crate) fn kept_fp(pc: u64, behind_call: bool, read: &mut impl ReadCode) -> O
             continue;
         }
         if way.uses_frame(&instruction) {
-            return Some(Kept::Used);
+            return Some(OwnFp::Used);
         }
         let writes = instruction.op0_kind() == OpKind::Register;
         if instruction.mnemonic() == Mnemonic::Pop && writes && is_fp(instruction.op0_register()) {
             match way.depth.and_then(i64::checked_neg) {
-                Some(above) if above >= 0 => return Some(Kept::PoppedFrom(above)),
+                Some(above) if above >= 0 => return Some(OwnFp::PoppedFrom(above)),
                 _ => continue,
             }
         }
@@ -190,10 +190,10 @@ pub(super) fn written_by(info: &mut InstructionInfoFactory, instruction: &Instru
 
 #[cfg(test)]
 mod tests {
-    use super::{Kept, kept_fp};
+    use super::{OwnFp, kept_fp};
 
     /// What is told of a place of this code, which stands at 0x1000.
-    fn at(code: &[u8], place: u64, behind_call: bool) -> Option<Kept> {
+    fn at(code: &[u8], place: u64, behind_call: bool) -> Option<OwnFp> {
         let mut read = |at: u64, out: &mut [u8]| {
             let from = at.checked_sub(0x1000);
             let from = from.and_then(|from| code.get(from as usize..));
@@ -207,18 +207,18 @@ mod tests {
 
     #[test]
     fn a_frame_pointer_is_kept_where_it_is_used_or_popped() {
-        let cases: [(&[u8], Option<Kept>); 12] = [
+        let cases: [(&[u8], Option<OwnFp>); 12] = [
             // mov -8(%rbp),%rax; mov 16(%rbp),%rax; ret
-            (&[0x48, 0x8b, 0x45, 0xf8], Some(Kept::Used)),
+            (&[0x48, 0x8b, 0x45, 0xf8], Some(OwnFp::Used)),
             (&[0x48, 0x8b, 0x45, 0x10, 0xc3], None),
             // leave; mov %rbp,%rsp; lea -40(%rbp),%rsp
-            (&[0xc9], Some(Kept::Used)),
-            (&[0x48, 0x89, 0xec], Some(Kept::Used)),
-            (&[0x48, 0x8d, 0x65, 0xd8], Some(Kept::Used)),
+            (&[0xc9], Some(OwnFp::Used)),
+            (&[0x48, 0x89, 0xec], Some(OwnFp::Used)),
+            (&[0x48, 0x8d, 0x65, 0xd8], Some(OwnFp::Used)),
             // neg %rdx; add %rbp,%rdx; mov %rdx,%rsp
             (
                 &[0x48, 0xf7, 0xda, 0x48, 0x01, 0xea, 0x48, 0x89, 0xd4],
-                Some(Kept::Used),
+                Some(OwnFp::Used),
             ),
             // add %rbp,%rdx; mov (%rcx),%rdx; mov %rdx,%rsp
             (
@@ -228,7 +228,7 @@ mod tests {
             // add $24,%rsp; pop %rbx; pop %rbp; ret
             (
                 &[0x48, 0x83, 0xc4, 24, 0x5b, 0x5d, 0xc3],
-                Some(Kept::PoppedFrom(32)),
+                Some(OwnFp::PoppedFrom(32)),
             ),
             // push %rax; pop %rbp: below the stack pointer of the place
             (&[0x50, 0x5d, 0xc3], None),
@@ -248,12 +248,12 @@ mod tests {
     fn any_way_will_do_but_not_into_the_next_function() {
         // jz 1f; jmp *%rax; 1: call f; pop %rbp; ret
         let code = [0x74, 2, 0xff, 0xe0, 0xe8, 1, 0, 0, 0, 0x5d, 0xc3];
-        assert_eq!(at(&code, 0, true), Some(Kept::PoppedFrom(0)));
+        assert_eq!(at(&code, 0, true), Some(OwnFp::PoppedFrom(0)));
         // call abort; nop; push %rbx; mov -8(%rbp),%rax
         let code = [0xe8, 0, 0, 0, 0, 0x90, 0x53, 0x48, 0x8b, 0x45, 0xf8];
         assert_eq!(at(&code, 0, false), None);
         assert_eq!(at(&code, 5, true), None);
-        assert_eq!(at(&code, 6, false), Some(Kept::Used));
+        assert_eq!(at(&code, 6, false), Some(OwnFp::Used));
         // 1: inc %eax; jmp 1b
         assert_eq!(at(&[0xff, 0xc0, 0xeb, 0xfc], 0, false), None);
     }

@@ -8,22 +8,14 @@ use prof_sys::RandomChoice;
 const MS: u64 = 1_000_000;
 
 fn waited(begin: u64, end: u64, state: WaitState) -> Waited {
+    let thread = Thread {
+        pid: 1,
+        tid: 7,
+        cpu: 0,
+    };
     Waited {
-        thread: Thread {
-            pid: 1,
-            tid: 7,
-            cpu: 0,
-        },
         nth: 1,
-        begin,
-        end,
-        state,
-        sample: None,
-        was_read: false,
-        holder: None,
-        began_before: false,
-        is_open: false,
-        is_unsure: false,
+        ..Waited::bare(thread, state, (begin, end))
     }
 }
 
