@@ -22,8 +22,10 @@ fn waits_are_as_long_as_the_program_measured_and_stand_where_it_waited() {
     }
     let perfs = perfs(NAME).into_iter().chain(["perf".into()]);
     let perfs: BTreeSet<PathBuf> = perfs.collect();
+    // No wait stands for others by chance.
+    let all = ["--off-cpu=only", "--off-cpu-stacks", "all"];
     undisturbed(|| {
-        let (file, truth) = recorded(NAME, &["--off-cpu=only"], &["all"])?;
+        let (file, truth) = recorded(NAME, &all, &["all"])?;
         let ours = prof_command().args(FIELDS).arg(&file).output();
         let ours = shown(&String::from_utf8_lossy(&ours.expect("prof starts").stdout));
         let theirs = perfs.iter().map(|perf| shown(&script(perf, &file)));

@@ -35,6 +35,9 @@ const LONG: u64 = 20_000_000;
 const LOOK_EVERY: u64 = 20_000_000;
 /// After so many looks that found the rate lower, more stacks are taken.
 const CALM_LOOKS: u32 = 25;
+/// As many stacks above the rate as belong to such a part of a second are taken before
+/// fewer are: a program that only starts or ends quickly is no load.
+const BURST: u64 = 8;
 /// At most so few are taken: one in 2^16.
 const MOST_HALVINGS: u32 = 16;
 
@@ -94,6 +97,8 @@ pub(crate) struct Pace {
     /// Leavings since this time, ns.
     counted: u64,
     since: Option<u64>,
+    /// So many samples more than `most` were taken lately.
+    above: u64,
     /// Looks in a row that found fewer leavings, and the halvings that would
     /// have done for all of them.
     calm: u32,
@@ -107,6 +112,7 @@ impl Pace {
             changes: VecDeque::from([(0, 0)]),
             counted: 0,
             since: None,
+            above: 0,
             calm: 0,
             needed: 0,
         }
@@ -142,14 +148,18 @@ impl Pace {
         }
         let rate = u128::from(self.counted) * 1_000_000_000 / u128::from(elapsed);
         let rate = u64::try_from(rate).unwrap_or(u64::MAX);
-        (self.counted, self.since) = (0, Some(now));
         let old = self.halvings();
+        let usual = self.most.saturating_mul(elapsed) / 1_000_000_000;
+        let burst = self.most / BURST;
+        let above = (self.above + (self.counted >> old)).saturating_sub(usual);
+        self.above = above.min(2 * burst);
+        (self.counted, self.since) = (0, Some(now));
         let fits = |halvings: &u32| rate >> halvings <= self.most;
         let wanted = (0..MOST_HALVINGS).find(fits).unwrap_or(MOST_HALVINGS);
         // Few are counted in one look: a little more is chance.
         if rate >> old > self.most + self.most / 4 {
             self.calm = 0;
-            return Some(wanted);
+            return (above > burst).then_some(wanted);
         }
         if wanted >= old {
             self.calm = 0;
@@ -229,9 +239,20 @@ mod tests {
             (100_000, 6),
         ] {
             let mut pace = Pace::new(2_000);
-            assert_eq!(kept_up(&mut pace, 0, 50 * MS, rate), expected, "{rate}");
+            assert_eq!(kept_up(&mut pace, 0, 200 * MS, rate), expected, "{rate}");
             assert_eq!(pace.is_on(), expected > 0);
         }
+    }
+
+    #[test]
+    fn a_short_burst_is_no_rate() {
+        let mut pace = Pace::new(2_000);
+        // 160 in 20 ms, then few; 40 ms of it are too much, and so is one after another.
+        assert_eq!(kept_up(&mut pace, 0, 30 * MS, 8_000), 0);
+        assert_eq!(kept_up(&mut pace, 30 * MS, 300 * MS, 200), 0);
+        assert_eq!(kept_up(&mut pace, 330 * MS, 30 * MS, 8_000), 0);
+        assert_eq!(kept_up(&mut pace, 360 * MS, 40 * MS, 400), 0);
+        assert_eq!(kept_up(&mut pace, 400 * MS, 40 * MS, 9_000), 3);
     }
 
     #[test]
