@@ -1,6 +1,6 @@
 //! Waits of programs of a user without rights.
 
-use super::truth::{SHOWN, Shown, Truth, shown_of};
+use super::truth::{SHOWN, Shown, Truth, shown_of, taken_by_host};
 use crate::oracle::{compiled, excerpt, have, may_record_all, prof_command};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -23,6 +23,7 @@ fn recorded_by_nobody(
         crate::oracle::copy_program(from, &folder.path().join(to));
     }
     let file = folder.path().join("plain.data");
+    let before = taken_by_host();
     let output = Command::new("setpriv")
         .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
         .arg(folder.path().join("prof"))
@@ -34,7 +35,8 @@ fn recorded_by_nobody(
         .expect("setpriv starts");
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{errors}");
-    let truth = Truth::parse(&String::from_utf8_lossy(&output.stdout));
+    let mut truth = Truth::parse(&String::from_utf8_lossy(&output.stdout));
+    truth.taken = taken_by_host() - before;
     Some((folder, file, truth))
 }
 
@@ -60,7 +62,7 @@ fn unlike_lives(truth: &Truth, waits: &[Shown]) -> Option<String> {
         let seen: u64 = of_thread.map(|wait| wait.ns).sum();
         // With the wait for its first CPU, which it cannot measure itself.
         let (least, most) = (elapsed - elapsed / 100, elapsed + elapsed / 100);
-        let is_life = ran + seen + 1_000_000 >= least && ran + seen <= most + 60_000_000;
+        let is_life = ran + seen + truth.taken + 1_000_000 >= least && ran + seen <= most + 60_000_000;
         (!is_life).then(|| format!("{tid}: {elapsed} {ran} {seen}"))
     };
     truth.lives.iter().find_map(is_unlike)

@@ -112,7 +112,7 @@ pub(super) fn recorded(
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{errors}");
     let mut truth = Truth::parse(&String::from_utf8_lossy(&output.stdout));
-    truth.taken = (taken_by_host() - before) * NS_OF_TICK;
+    truth.taken = taken_by_host() - before;
     Some((file, truth))
 }
 
@@ -129,13 +129,14 @@ pub(super) fn agree(told: u64, seen: u64, readings: u64) -> bool {
     told.abs_diff(seen) <= told / 100 + readings * 20_000
 }
 
-/// Time that the host of a virtual machine has taken from its CPUs, ticks. A
+/// Time that the host of a virtual machine has taken from its CPUs, ns. A
 /// thread that it takes the CPU from has no CPU time meanwhile, and does not
 /// wait either: no record tells of that.
 pub(super) fn taken_by_host() -> u64 {
     let text = std::fs::read_to_string("/proc/stat").unwrap_or_default();
     let field = text.split_whitespace().nth(8);
-    field.and_then(|ticks| ticks.parse().ok()).unwrap_or(0)
+    let ticks = field.and_then(|ticks| ticks.parse::<u64>().ok());
+    ticks.unwrap_or(0) * NS_OF_TICK
 }
 
 /// `/proc/stat` counts in hundredths of a second.
