@@ -49,6 +49,68 @@ fn sides(test: &str) -> Option<(Vec<PathBuf>, Vec<PathBuf>)> {
     Some(pairs.into_iter().unzip())
 }
 
+/// The total and the interval of `first_cost` of both sides, percent.
+fn of_first_cost(options: &[&str], before: &[PathBuf], after: &[PathBuf]) -> (String, f64, f64) {
+    let sides = [
+        &["diff", "--json"],
+        options,
+        &["--before"],
+        &texts(before),
+        &["--after"],
+        &texts(after),
+    ];
+    let out = prof(&sides.concat()).succeeded("diff");
+    let value: serde_json::Value = serde_json::from_slice(&out.stdout).expect("JSON");
+    let event = &value["events"][0];
+    assert_eq!(event["paired"], !options.is_empty());
+    let rows = event["rows"].as_array().expect("rows");
+    let row = rows.iter().find(|row| row["symbol"] == "first_cost");
+    let row = row.expect("a row");
+    let percent = |name: &str| row["change"][name].as_f64().expect("a number");
+    let verdict = row["verdict"].as_str().expect("a verdict").to_owned();
+    (verdict, percent("low"), percent("high"))
+}
+
+#[test]
+fn what_pairs_of_runs_share_is_no_scatter_if_they_are_compared_as_pairs() {
+    let Some(program) = compiled("paired", "two_costs.c", &["-O1", "-g"]) else {
+        return;
+    };
+    // What both runs of a pair do more of than those of the pair before is nothing but load
+    // to them; after, each does a fifth more.
+    let (before, after): (Vec<_>, Vec<_>) = [600, 1200, 1800, 2400]
+        .map(|units| {
+            let record = |name: &str, units| {
+                recorded("paired", &program, &format!("{name}{units}"), [units, 100])
+            };
+            (record("before", units), record("after", units + units / 5))
+        })
+        .into_iter()
+        .unzip();
+    let alone = of_first_cost(&[], &before, &after);
+    let paired = of_first_cost(&["--paired"], &before, &after);
+    assert!(
+        paired.2 - paired.1 < (alone.2 - alone.1) / 1.5,
+        "{alone:?} {paired:?}"
+    );
+    assert!(alone.0.starts_with("undecided"), "{alone:?}");
+    let uneven = texts(&before[..2]);
+    let after = texts(&after);
+    let sides = [
+        &["diff", "--paired", "--before"],
+        &uneven[..],
+        &["--after"],
+        &after,
+    ];
+    let refused = prof(&sides.concat());
+    assert_eq!(refused.code, 2);
+    assert!(
+        refused.stderr.contains("2 recordings before and 4 after"),
+        "{}",
+        refused.stderr
+    );
+}
+
 #[test]
 fn what_does_three_times_as_much_is_slower() {
     let Some((before, after)) = sides("planted") else {

@@ -15,6 +15,7 @@ use prof_profile::{Counting, EventId, Profile};
 use prof_report::keys::{DSO, Field, FieldList, SYMBOL};
 use prof_report::model::{Filter, Selection, SelfOf};
 use prof_report::text::TextOptions;
+use prof_statistics::Pairing;
 use prof_symbolize::Detail;
 use refused::OfDiff;
 use std::io::{self, BufWriter, Write};
@@ -34,6 +35,10 @@ pub(crate) struct Args {
     /// Recordings after
     #[arg(long, value_name = "FILES", num_args = 1.., requires = "before")]
     after: Vec<PathBuf>,
+    /// Each recording before belongs to the one at its place after, as those made in turns: what
+    /// slows both is no change
+    #[arg(long, requires = "before")]
+    paired: bool,
     /// Read recordings that belong to another user
     #[arg(short = 'f', long, overrides_with = "force")]
     force: bool,
@@ -87,6 +92,7 @@ const EXAMPLES: &str = "\
 Examples:
   prof diff old.data new.data                        between these two recordings
   prof diff --before a1 a2 a3 --after b1 b2 b3       what other runs would show
+  prof diff --paired --before a1 a2 --after b1 b2    of runs made in turns
   prof diff --by share old.data new.data             if they did not do the same work
   prof diff -c ratio old.data new.data               perf diff's table";
 
@@ -95,6 +101,7 @@ const ABOUT: &str = "\
 Examples:
   prof diff old.data new.data                        between these two recordings
   prof diff --before a1 a2 a3 --after b1 b2 b3       what other runs would show
+  prof diff --paired --before a1 a2 --after b1 b2    of runs made in turns
   prof diff --by share old.data new.data             if they did not do the same work
   prof diff -c ratio old.data new.data               perf diff's table
 
@@ -110,7 +117,10 @@ A change is in percent of the total before, with its 95 % interval. Verdicts:
                    runs find a change of a size that matters is told on top, for
                    --bound, and in JSON for each row
 With several recordings a side, intervals tell what other runs would show. With
-one a side they tell what sampling these two runs again would show.
+one a side they tell what sampling these two runs again would show. Runs made in
+turns (a1 b1 a2 b2 …) share what else the machine did: --paired judges by how the
+differences of pairs scatter. Where nothing is shared that is less sure, since it
+knows half as many scattered figures; choose it before looking.
 
 Functions are matched by name without what changes from build to build: hashes,
 .constprop, .part, .isra, .cold, .llvm and their numbers, [clone .cold], numbers
@@ -124,7 +134,7 @@ if calls came or went (record with -g), or inline frames, and one is surely
 cheaper, the other dearer; each move has a line with its sum.
 
 --json writes one object; names stay, new ones may join; what is not known is
-null: schema \"prof-diff-1\", events [ name, unit, kind, by, bound_percent,
+null: schema \"prof-diff-1\", events [ name, unit, kind, paired, by, bound_percent,
 false_discoveries, detectable_percent, needs_for_bound (runs a side, or times the
 samples, that find a change by the bound in any row), before and after [ name, samples, total ],
 notes, total { before, after, change, verdict, needs },
@@ -163,6 +173,13 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
             "-c compares two recordings as perf does; leave it out to compare several a side",
         ));
     }
+    if args.paired && (before.len() != after.len() || before.len() < 2) {
+        return Err(usage(format!(
+            "--paired takes two or more pairs, and there are {} recordings before and {} after",
+            before.len(),
+            after.len()
+        )));
+    }
     let (before, after) = args.load_sides((&before, &after));
     let ((before, before_outcome), (after, after_outcome)) = (before?, after?);
     let outcome = match before_outcome {
@@ -183,6 +200,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
             WhatChanges::Share => By::Share,
         },
         bound: args.bound,
+        pairing: match args.paired {
+            true => Pairing::Paired,
+            false => Pairing::Independent,
+        },
         ..ComparisonOptions::default()
     };
     let compared = sides

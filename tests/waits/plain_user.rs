@@ -62,7 +62,8 @@ fn unlike_lives(truth: &Truth, waits: &[Shown]) -> Option<String> {
         let seen: u64 = of_thread.map(|wait| wait.ns).sum();
         // With the wait for its first CPU, which it cannot measure itself.
         let (least, most) = (elapsed - elapsed / 100, elapsed + elapsed / 100);
-        let is_life = ran + seen + truth.taken + 1_000_000 >= least && ran + seen <= most + 60_000_000;
+        let is_life =
+            ran + seen + truth.taken + 1_000_000 >= least && ran + seen <= most + 60_000_000;
         (!is_life).then(|| format!("{tid}: {elapsed} {ran} {seen}"))
     };
     truth.lives.iter().find_map(is_unlike)

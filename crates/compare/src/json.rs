@@ -5,7 +5,7 @@ use crate::comparison::{By, ComparedRow, Comparison, OneSide, Origin, Total};
 use crate::measure::MeasureRow;
 use crate::moved::{Move, Moved};
 use prof_report::harmless_json;
-use prof_statistics::{Change, Interval, Kind, Verdict};
+use prof_statistics::{Change, Interval, Kind, Pairing, Verdict};
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 use std::collections::BTreeMap;
@@ -110,6 +110,8 @@ impl Serialize for Event<'_> {
                 Kind::AnotherRun => "other runs",
             },
         )?;
+        let is_paired = comparison.options.pairing == Pairing::Paired;
+        map.serialize_entry("paired", &is_paired)?;
         map.serialize_entry(
             "by",
             match comparison.options.by {

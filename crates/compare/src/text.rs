@@ -81,6 +81,11 @@ fn preamble(comparison: &Comparison) -> Vec<String> {
     }
     lines.push(total(comparison));
     lines.push(match comparison.kind {
+        Kind::AnotherRun if comparison.options.pairing == Pairing::Paired => {
+            "Verdicts and intervals: what other pairs of runs would show, by how the differences \
+             of these scatter; 5 % of the changes named may be false"
+                .to_owned()
+        }
         Kind::AnotherRun => "Verdicts and intervals: what other runs would show, by the scatter \
                              between these; 5 % of the changes named may be false"
             .to_owned(),
