@@ -48,10 +48,10 @@ pub(super) fn write(
     if needs_archive {
         tell_archive(out)?;
     }
-    // Servers have files by their build-ids.
+    // Servers have files by their build-ids; one with lines for some addresses has no more.
     let may_be_fetched = |row: &Missing| {
         let dso = profile.dso(row.dso);
-        dso.kind == DsoKind::File && dso.build_id.is_some()
+        dso.kind == DsoKind::File && dso.build_id.is_some() && !row.is_in_part()
     };
     match rows.iter().any(may_be_fetched) {
         true => writeln!(out, "{FETCHED}"),

@@ -73,7 +73,11 @@ pub fn missing(profile: &Profile) -> Vec<Missing> {
         if innermost.line != 0 {
             with_lines.insert(dso);
         }
-        let has_lines = matches!(profile.dso(dso).kind, DsoKind::File | DsoKind::KernelModule);
+        let has_lines = match profile.dso(dso).kind {
+            // What stands for no code, as for frames left out, has no path.
+            DsoKind::File => !profile.name(profile.dso(dso).path).starts_with('['),
+            kind => kind == DsoKind::KernelModule,
+        };
         let key = match function.unnamed {
             Some(reason) => (dso, What::Names, Some(reason)),
             None if has_lines && innermost.line == 0 => (dso, What::Lines, None),
@@ -113,6 +117,17 @@ mod tests {
         let lines = rows.iter().find(|row| row.dso == dso).expect("a row");
         assert_eq!((lines.what, lines.addresses, lines.of), (What::Lines, 2, 2));
         assert!(lines.cause().contains("debug information"));
+    }
+
+    #[test]
+    fn frames_left_out_lack_no_lines() {
+        let mut sketch = Sketch::new();
+        let dso = sketch.dso("[512 frames left out]", DsoKind::File);
+        sketch.location(dso, &["[512 frames left out]"]);
+        let module = sketch.dso("[ext4]", DsoKind::KernelModule);
+        sketch.location(module, &["ext4_read"]);
+        let rows = missing(&sketch.profile);
+        assert_eq!(rows.iter().map(|row| row.dso).collect::<Vec<_>>(), [module]);
     }
 
     #[test]
