@@ -288,9 +288,9 @@ impl Writer<'_, '_> {
             rows.iter()
                 .filter_map(|&row| profile.samples.get(row as usize))
         };
-        let is_time = self
-            .event(slot)
-            .is_some_and(|event| unit_of(event) == "nanoseconds");
+        let event = self.event(slot);
+        let is_time = event.is_some_and(|event| unit_of(event) == "nanoseconds");
+        let is_cpu_time = is_time && event.is_some_and(|event| !event.is_off_cpu);
         let weight_type = if is_time { "tracing-ms" } else { "samples" };
         let length = rows.len();
         write!(
@@ -306,9 +306,11 @@ impl Writer<'_, '_> {
         comma_list(out, "time", times)?;
         if is_time {
             comma_list(out, "weight", samples().map(|it| Millis(it.period)))?;
-            comma_list(out, "threadCPUDelta", samples().map(|it| it.period))?;
         } else {
             comma_list(out, "weight", samples().map(|it| it.period))?;
+        }
+        if is_cpu_time {
+            comma_list(out, "threadCPUDelta", samples().map(|it| it.period))?;
         }
         out.write_all(b"},\n")
     }
@@ -504,7 +506,32 @@ fn breakpad(build_id: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::breakpad;
+    use super::{breakpad, write};
+    use crate::choice::{Choice, Chosen};
+    use flate2::read::GzDecoder;
+    use prof_sketch::Sketch;
+    use serde_json::Value;
+
+    /// Whether the first track of a profile, of an event in ns, has CPU use.
+    fn has_cpu_use(is_off_cpu: bool) -> bool {
+        let mut sketch = Sketch::new();
+        sketch.profile.events[0].weight_is_ns = true;
+        sketch.profile.events[0].is_off_cpu = is_off_cpu;
+        let task = sketch.task(1, 1, "app");
+        sketch.sample(task, "main", 1, 1_000_000);
+        let mut out = Vec::new();
+        write(&Chosen::new(&sketch.profile, &Choice::default()), &mut out).expect("written");
+        let json: Value = serde_json::from_reader(GzDecoder::new(&out[..])).expect("JSON");
+        let samples = &json["threads"][0]["samples"];
+        assert_eq!(samples["weightType"], "tracing-ms");
+        samples.get("threadCPUDelta").is_some()
+    }
+
+    #[test]
+    fn time_off_the_cpu_is_no_cpu_use() {
+        assert!(has_cpu_use(false));
+        assert!(!has_cpu_use(true));
+    }
 
     #[test]
     fn a_build_id_is_turned_as_a_guid_is() {
