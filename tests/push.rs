@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What the receiver does with a connection.
 #[derive(Debug, Clone, Copy)]
@@ -331,6 +331,39 @@ fn what_cannot_be_sent_waits_within_its_bound_and_is_sent_later() {
     ] {
         let (told, code) = push(wrong, folder.path(), &[&[&*data_name], &more[..]].concat());
         assert_eq!(code, 2, "{told}");
+    }
+}
+
+#[test]
+fn what_is_refused_for_who_sends_or_where_to_waits() {
+    const TEST: &str = "what_is_refused_for_who_sends_or_where_to_waits";
+    let Some(data) = recording(TEST) else {
+        return;
+    };
+    let folder = tempfile::tempdir().expect("a folder");
+    let data_name = data.display().to_string();
+    for (answer, words) in [
+        ("401 Unauthorized", "it answers 401; kept\n"),
+        ("404 Not Found", "it answers 404; kept\n"),
+        (
+            "302 Found\r\nLocation: https://a/ingest",
+            "it answers 302 and is elsewhere: https://a/ingest; kept\n",
+        ),
+    ] {
+        let (listener, url) = listening("/ingest");
+        let got = receive(listener, &[Does::Answers(answer)]);
+        let began = Instant::now();
+        let (told, code) = push(&url, folder.path(), &[&data_name, "--patience", "600"]);
+        assert!(began.elapsed() < Duration::from_secs(300), "{told}");
+        assert_eq!(code, 1, "{told}");
+        assert!(
+            told.contains(words) && told.contains("1 wait in "),
+            "{told}"
+        );
+        // Once that is mended it goes.
+        let (told, code) = again(&told);
+        assert_eq!(code, 0, "{told}");
+        assert!(!next(&got).body.is_empty());
     }
 }
 

@@ -27,8 +27,10 @@ Examples:
   prof record -a -g --every 10s --push http://localhost:4040/ingest
 
 What the receiver does not take now (it is away, or answers 429 or 5xx) waits in
-a folder, and is tried again after a time that doubles; what it refuses is told
-and left out. Of https receivers the system's authorities tell who they are.";
+a folder, and is tried again after a time that doubles; what it refuses for what
+it is (400, 413, 415, 422) is told and left out. Where it refuses who sends, or is
+elsewhere (401, 404, a redirection), profiles wait until that is mended. Of https
+receivers the system's authorities tell who they are.";
 
 /// Send recordings to a store of profiles: Pyroscope, Parca, OpenTelemetry
 #[derive(Debug, clap::Args)]
@@ -199,6 +201,9 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// No receiver is left alone longer, whatever it asks for.
 const LONGEST_ASKED: Duration = Duration::from_secs(300);
 
+/// Why profiles go where more would wait than may.
+const NO_ROOM: &str = "no room for all that waits";
+
 /// What became of the profiles.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 struct Tally {
@@ -207,6 +212,8 @@ struct Tally {
     refused: usize,
     /// For want of room.
     dropped: usize,
+    /// Recordings that could not be read, and stay.
+    unread: usize,
 }
 
 /// What a try came to.
@@ -216,6 +223,8 @@ enum Tried {
     Done,
     /// None waits.
     Nothing,
+    /// Not before somebody does something: who sends, or where to, is not right.
+    Barred,
     /// Not yet; to be tried again then.
     Later(Instant),
 }
@@ -236,28 +245,46 @@ struct Sender {
 }
 
 impl Sender {
-    /// Reads a recording and puts it behind what waits.
-    fn put(
-        &mut self,
+    /// Makes of a recording what is sent.
+    fn request(
+        &self,
         input: &Input,
         symbolizer: &Symbolizer,
         names: Option<&NameOptions>,
-    ) -> anyhow::Result<()> {
+    ) -> anyhow::Result<Request> {
         let detail = names.map_or(prof_symbolize::Detail::Source, NameOptions::detail);
         let (profile, _) = input.resolve(symbolizer, detail, &())?;
-        let request = self.store.request(&profile)?;
-        let dropped = self.waiting.put(&request);
-        let folder = self.waiting.folder().display();
-        let dropped = dropped.with_context(|| format!("cannot keep it in {folder}"))?;
-        self.drop_told(dropped);
+        self.store.request(&profile)
+    }
+
+    /// Puts it behind what waits.
+    fn put(&mut self, request: &Request) -> io::Result<()> {
+        let dropped = self.waiting.put(request).map_err(|error| {
+            let folder = self.waiting.folder().display();
+            io::Error::new(error.kind(), format!("cannot keep it in {folder}: {error}"))
+        })?;
+        self.drop_told(dropped, NO_ROOM);
         Ok(())
     }
 
-    fn drop_told(&mut self, dropped: usize) {
+    /// Gives the room of the one that waits longest; whether there was one.
+    fn drop_oldest(&mut self) -> bool {
+        let dropped = self.waiting.drop_oldest().unwrap_or(false);
+        self.drop_told(usize::from(dropped), "the disk is full");
+        dropped
+    }
+
+    /// Counts profiles that went, and says of the first why.
+    fn drop_told(&mut self, dropped: usize, why: &str) {
         if dropped > 0 && self.tally.dropped == 0 {
             say(&format!(
-                "{}: no room for all that waits, the oldest profiles go\n  try: --spool-size MB",
-                self.waiting.folder().display()
+                "{}: {why}, the oldest profiles go{}",
+                self.waiting.folder().display(),
+                if why == NO_ROOM {
+                    "\n  try: --spool-size MB"
+                } else {
+                    ""
+                }
             ));
         }
         self.tally.dropped += dropped;
@@ -286,6 +313,11 @@ impl Sender {
                     let asked = answer.retry_after.unwrap_or_default();
                     self.pause = self.pause.max(asked.min(LONGEST_ASKED));
                     answered(&answer)
+                }
+                300..=399 | 401..=405 | 407 | 421 | 426 => {
+                    self.tell(format!("{}; kept", answered(&answer)));
+                    self.later(LONGEST_PAUSE);
+                    return Ok(Tried::Barred);
                 }
                 _ => {
                     self.tally.refused += 1;
@@ -345,7 +377,7 @@ impl Sender {
     fn drain(&mut self, until: Instant) -> io::Result<()> {
         loop {
             let next = match self.step()? {
-                Tried::Nothing => return Ok(()),
+                Tried::Nothing | Tried::Barred => return Ok(()),
                 Tried::Done => continue,
                 Tried::Later(next) => next,
             };
@@ -363,11 +395,16 @@ impl Sender {
             sent,
             refused,
             dropped,
+            unread,
         } = self.tally;
         let left = self.waiting.count();
         let profiles = prof_profile::several(sent as u64, "profile");
         let mut told = format!("{profiles} sent to {}", self.name());
-        for (count, what) in [(refused, "refused"), (dropped, "dropped for want of room")] {
+        for (count, what) in [
+            (refused, "refused"),
+            (dropped, "dropped for want of room"),
+            (unread, "could not be read and stays as a recording"),
+        ] {
             if count > 0 {
                 told += &format!(", {count} {what}");
             }
@@ -380,7 +417,7 @@ impl Sender {
             );
         }
         say(&told);
-        refused == 0 && dropped == 0 && left == 0
+        refused + dropped + unread + left == 0
     }
 }
 
@@ -392,9 +429,11 @@ fn removed(path: &Path) -> io::Result<Tried> {
 }
 
 fn answered(answer: &Answer) -> String {
-    match answer.text.is_empty() {
-        true => format!("it answers {}", answer.status),
-        false => format!("it answers {}: {}", answer.status, answer.text),
+    let status = answer.status;
+    match (&answer.location, answer.text.is_empty()) {
+        (Some(url), _) => format!("it answers {status} and is elsewhere: {url}"),
+        (None, true) => format!("it answers {status}"),
+        (None, false) => format!("it answers {status}: {}", answer.text),
     }
 }
 
@@ -414,7 +453,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
         let input = Input::of_file(file.clone());
         let symbolizer = args.names.symbolizer();
         sender
-            .put(&input, &symbolizer, Some(&args.names))
+            .request(&input, &symbolizer, Some(&args.names))
+            .and_then(|request| Ok(sender.put(&request)?))
             .map_err(|error| of_file(error, file))?;
     }
     sender.drain(Instant::now() + Duration::from_secs(args.patience))?;

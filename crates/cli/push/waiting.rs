@@ -102,6 +102,13 @@ impl Waiting {
         Ok(gone)
     }
 
+    /// Removes the one that waits longest; whether there was one.
+    pub(crate) fn drop_oldest(&self) -> io::Result<bool> {
+        let all = self.all()?;
+        let oldest = all.first();
+        oldest.map_or(Ok(false), |(path, _)| fs::remove_file(path).map(|()| true))
+    }
+
     /// What waits, the oldest first, with its bytes.
     fn all(&self) -> io::Result<Vec<(PathBuf, u64)>> {
         let mut all = Vec::new();

@@ -1,12 +1,14 @@
 //! `prof record --every TIME --push URL`: files of a recording become profiles
 //! and go, beside the recording.
 
+use super::waiting::Request;
 use super::{Delivery, Sender, Tried};
 use crate::outcome::say;
 use crate::recording::Input;
 use anyhow::Context;
 use prof_symbolize::{Sources, Symbolizer};
 use std::fs;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -100,8 +102,7 @@ impl Pushing {
                 sent = self.sender.step();
             }
             if let (Err(error), false) = (&sent, self.told) {
-                say(&format!("{}: {error}", self.folder.display()));
-                self.told = true;
+                self.tell(format!("{}: {error}", self.folder.display()));
             }
             if !is_last {
                 thread::sleep(LOOKING);
@@ -122,21 +123,53 @@ impl Pushing {
         finished.sort();
         for path in finished {
             let input = Input::of_file(path.clone());
-            let put = self.sender.put(&input, &self.symbolizer, None);
+            let request = self.sender.request(&input, &self.symbolizer, None);
             self.close_unused();
-            match put {
-                Ok(()) => {}
+            match request {
+                Ok(request) => self.put(&path, &request),
                 // Nothing ran: there is nothing to send.
-                Err(error) if is_empty(&error) => {}
-                Err(error) => {
-                    if !self.told {
-                        say(&format!("{}: {error:#}; it is left out", path.display()));
-                    }
-                    self.told = true;
+                Err(error) if is_empty(&error) => {
+                    let _ = fs::remove_file(path);
                 }
+                Err(error) => self.set_aside(&path, &error),
             }
-            let _ = fs::remove_file(path);
         }
+    }
+
+    /// Puts a profile behind what waits, in the place of its recording.
+    fn put(&mut self, path: &Path, request: &Request) {
+        let mut put = self.sender.put(request);
+        if is_full(&put) {
+            // The recording's room is enough for its profile.
+            let _ = fs::remove_file(path);
+            put = self.sender.put(request);
+        }
+        // What waits longest makes room as it does where the bound is reached.
+        while is_full(&put) && self.sender.drop_oldest() {
+            put = self.sender.put(request);
+        }
+        if let Err(error) = put {
+            self.sender.tally.dropped += 1;
+            self.tell(format!("{error}; the profile is left out"));
+        }
+        let _ = fs::remove_file(path);
+    }
+
+    /// Leaves a recording that cannot be read where its user finds it.
+    fn set_aside(&mut self, path: &Path, error: &anyhow::Error) {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let aside = path.with_file_name(format!("unread-{name}"));
+        let aside = fs::rename(path, &aside).map_or(path.to_owned(), |()| aside);
+        self.sender.tally.unread += 1;
+        self.tell(format!("{error:#}; it stays: {}", aside.display()));
+    }
+
+    /// Says the first of such causes.
+    fn tell(&mut self, cause: String) {
+        if !self.told {
+            say(&cause);
+        }
+        self.told = true;
     }
 
     /// A file has got its names.
@@ -156,6 +189,15 @@ fn is_finished(path: &Path) -> bool {
         .strip_prefix(OPEN)
         .and_then(|rest| rest.strip_prefix('.'));
     ending.is_some_and(|ending| ending.starts_with(|it: char| it.is_ascii_digit()))
+}
+
+/// Whether there was no room on the disk.
+fn is_full(put: &io::Result<()>) -> bool {
+    let kind = put.as_ref().err().map(io::Error::kind);
+    matches!(
+        kind,
+        Some(ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
+    )
 }
 
 fn is_empty(error: &anyhow::Error) -> bool {

@@ -44,6 +44,8 @@ pub struct Answer {
     pub status: u16,
     /// The value of `Retry-After`: when to ask again.
     pub retry_after: Option<Duration>,
+    /// Where a redirection leads.
+    pub location: Option<String>,
     /// The first line of the body, if the status is an error.
     pub text: String,
 }
@@ -134,6 +136,10 @@ impl Client {
         let status = answer.status().as_u16();
         let retry_after = answer.headers().get("Retry-After");
         let retry_after = retry_after.and_then(|it| it.to_str().ok()?.trim().parse().ok());
+        let location = answer.headers().get("Location");
+        let location = location.filter(|_| (300..400).contains(&status));
+        let location = location.map(|it| String::from_utf8_lossy(it.as_bytes()));
+        let location = location.map(|it| it.chars().take(TOLD).collect());
         let mut text = Vec::new();
         if !(200..300).contains(&status) {
             // What came of it is told; the status says enough without.
@@ -145,6 +151,7 @@ impl Client {
         Ok(Answer {
             status,
             retry_after: retry_after.map(Duration::from_secs),
+            location,
             text: text.chars().take(TOLD).collect(),
         })
     }
@@ -256,7 +263,9 @@ mod tests {
     #[test]
     fn no_redirection_is_followed_where_something_is_sent() {
         let (url, thread) = says("HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\n\r\n");
-        assert_eq!(post(&url).expect("an answer").status, 302);
+        let answer = post(&url).expect("an answer");
+        assert_eq!(answer.status, 302);
+        assert_eq!(answer.location.as_deref(), Some("http://127.0.0.1:1/"));
         thread.join().expect("it ends");
     }
 

@@ -2,7 +2,7 @@
 
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
-use rustls::{CertificateError, RootCertStore};
+use rustls::{CertificateError, InvalidMessage, RootCertStore};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -93,8 +93,12 @@ impl Trust {
 /// `None` for other errors. `cure` is the option that names another authority.
 pub fn explained(error: &io::Error, cure: &str) -> Option<String> {
     let told: &rustls::Error = error.get_ref()?.downcast_ref()?;
-    let rustls::Error::InvalidCertificate(wrong) = told else {
-        return Some(format!("TLS failed: {told}"));
+    let wrong = match told {
+        rustls::Error::InvalidCertificate(wrong) => wrong,
+        rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType) => {
+            return Some("it does not speak TLS\n  try: http:// in place of https://".into());
+        }
+        _ => return Some(format!("TLS failed: {told}")),
     };
     let cure = match wrong {
         CertificateError::UnknownIssuer => format!("\n  try: {cure}"),
