@@ -416,6 +416,7 @@ pub(super) fn diff_svg(
         _ => Kind::AnotherRun,
     };
     let drawn = head::with_lines(&drawn, &about(kind, options, hidden));
+    let drawn = drawn.replacen("</style>", &format!("{}</style>", on_dark_steps()), 1);
     let names: Vec<String> = merged.nodes.iter().map(|node| clean(&node.name)).collect();
     Ok(labels::shortened(&drawn, names.iter().map(String::as_str)))
 }
@@ -496,6 +497,16 @@ fn told(drawn: &str, known: &[Changed]) -> String {
     out
 }
 
+/// Style of names on the darkest colours, which black could not be read on.
+fn on_dark_steps() -> String {
+    let (_, more, less) = STEPS[0];
+    [more, less]
+        .map(|Color { r, g, b }| {
+            format!("rect[fill=\"rgb({r},{g},{b})\"] + text {{ fill:white; }}\n")
+        })
+        .concat()
+}
+
 /// What stands above the frames: what widths and colours mean.
 fn about(kind: Kind, options: &DiffOptions<'_>, hidden: usize) -> Vec<String> {
     let square = |colour: Color, words: &str| {
@@ -520,9 +531,9 @@ fn about(kind: Kind, options: &DiffOptions<'_>, hidden: usize) -> Vec<String> {
         Kind::AnotherRun => "what other runs would show; 5 % of what is coloured may be false",
     };
     let mut lines = vec![
-        format!(
-            "width: mean of both sides; colour: change with callees, percent of the total before; {of}"
-        ),
+        "width: mean of both sides; colour: change with callees, percent of the total before"
+            .to_owned(),
+        of.to_owned(),
         legend.join(" \u{a0} "),
     ];
     if hidden > 0 {
@@ -552,7 +563,8 @@ pub(super) fn diff_html(
         .unwrap_or("Differential flame graph");
     Ok(format!(
         "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n<title>{}</title>\n\
-         <style>body{{margin:0;background:#fff}}body>svg{{display:block;width:100%}}</style></head>\n<body>\n{}\n\
+         <style>body{{margin:0;background:#fff}}body>svg{{display:block;width:100%}}\n\
+         @media (prefers-color-scheme:dark){{body{{background:rgb(26,27,30)}}}}</style></head>\n<body>\n{}\n\
          </body></html>\n",
         escape::markup(title),
         svg.get(start..).unwrap_or_default()
@@ -561,7 +573,9 @@ pub(super) fn diff_html(
 
 #[cfg(test)]
 mod tests {
-    use super::{DiffOptions, Drawable, Known, OfSide, diff_html, diff_svg};
+    use super::{
+        Color, DiffOptions, Drawable, Known, OfSide, SAME, STEPS, UNSURE, diff_html, diff_svg,
+    };
     use prof_profile::EventId;
     use prof_sketch::Sketch;
     use prof_statistics::Pairing;
@@ -691,5 +705,30 @@ mod tests {
     #[test]
     fn nothing_to_draw_is_said() {
         assert!(diff_svg(&[drawable(&[])], &[drawable(&[("app:f", 2)])], &OPTIONS).is_err());
+    }
+
+    /// How much lighter or darker than a text its ground is, as WCAG counts it.
+    fn contrast(ground: Color, text: f64) -> f64 {
+        let linear = |value: u8| (f64::from(value) / 255.0).powf(2.2);
+        let ground =
+            0.2126 * linear(ground.r) + 0.7152 * linear(ground.g) + 0.0722 * linear(ground.b);
+        (ground.max(text) + 0.05) / (ground.min(text) + 0.05)
+    }
+
+    #[test]
+    fn names_can_be_read_on_every_colour() {
+        let svg = drawn(&[("app:f", 1)], &[("app:f", 1)]);
+        let colours = STEPS.iter().flat_map(|&(_, more, less)| [more, less]);
+        for colour in colours.chain([SAME, UNSURE]) {
+            let Color { r, g, b } = colour;
+            let rule = format!("rect[fill=\"rgb({r},{g},{b})\"] + text {{ fill:white; }}");
+            let text = if svg.contains(&rule) { 1.0 } else { 0.0 };
+            let contrast = contrast(colour, text);
+            assert!(contrast > 4.5, "{r} {g} {b}: {contrast:.1}");
+        }
+        // That is where the name stands.
+        let (_, frame) = svg.split_once("<title>f (").unwrap();
+        let (_, rect) = frame.split_once("<rect ").unwrap();
+        assert!(rect.split_once("/>").unwrap().1.starts_with("<text "));
     }
 }

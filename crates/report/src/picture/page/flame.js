@@ -82,11 +82,15 @@ class Flame {
 
     /** Another height is only seen more of. */
     resized() {
-        if (this.width === this.holder.clientWidth) {
-            this.draw();
-        } else {
+        const { clientWidth, clientHeight } = this.holder;
+        // What is at the bottom stays there where callers are below.
+        const lower = this.grows_up && this.height ? this.height - clientHeight : 0;
+        this.height = clientHeight;
+        if (this.width !== clientWidth) {
             this.lay_out();
         }
+        this.holder.scrollTop += lower;
+        this.draw();
     }
 
     /** Boxes by row: what is around the zoomed frame, then what it calls. */

@@ -8,6 +8,7 @@ const MOST_LANES = 500;
 class Lanes {
     /** Calls `events.choose(thread, range)` for a span, `events.hover(lines, x, y)`. */
     constructor(holder, profile, events) {
+        this.holder = holder;
         this.profile = profile;
         this.events = events;
         this.about = profile.header.lanes;
@@ -102,7 +103,7 @@ class Lanes {
         const life = sums.reduce((sum, [, ns]) => sum + ns, 0);
         const parts = sums.map(([doing, ns]) => `${this.words(doing)} ${seconds(ns)}`);
         const lived = `lived ${seconds(life)}: ${parts.join(", ")}`;
-        if (run < 0) {
+        if (!runs[run]) {
             return [name, lived];
         }
         const { doing, first, last } = runs[run];
@@ -136,13 +137,18 @@ class Lanes {
         const moved = {
             ArrowLeft: { lane, run: Math.max(run - 1, 0) },
             ArrowRight: { lane, run: Math.min(run + 1, runs - 1) },
+            Home: { lane: 0, run: 0 },
+            End: { lane: this.lanes.length - 1, run: 0 },
             ArrowUp: { lane: Math.max(lane - 1, 0), run: 0 },
             ArrowDown: { lane: Math.min(lane + 1, this.lanes.length - 1), run: 0 },
         }[event.key];
         if (event.key === "Enter") {
-            this.choose(this.at);
+            if (runs > 0) {
+                this.choose(this.at);
+            }
         } else if (moved) {
             this.at = moved;
+            this.into_sight(moved.lane);
             this.draw();
             this.events.tell(this.lines(moved));
         } else {
@@ -150,6 +156,14 @@ class Lanes {
         }
         event.preventDefault();
         event.stopPropagation();
+    }
+
+    /** Scrolls a lane out from under the strip above and the words below. */
+    into_sight(lane) {
+        const strip = this.holder.querySelector("canvas").getBoundingClientRect();
+        const words = this.holder.querySelector(".below").getBoundingClientRect();
+        const top = this.canvas.getBoundingClientRect().top + lane * LANE;
+        this.holder.scrollTop += Math.min(0, top - strip.bottom) || Math.max(0, top + LANE - words.top);
     }
 
     draw() {

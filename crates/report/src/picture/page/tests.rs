@@ -380,7 +380,11 @@ fn every_control_of_page_and_picture_works_in_a_browser() {
     std::fs::write(&file, opened).unwrap();
     let picture = place.join("picture.svg");
     let mut drawn = Vec::new();
-    svg(&driven().profile, &PictureOptions::default(), &mut drawn).unwrap();
+    let options = PictureOptions {
+        title: Some("A title of as many words as one has".into()),
+        ..PictureOptions::default()
+    };
+    svg(&driven().profile, &options, &mut drawn).unwrap();
     std::fs::write(&picture, drawn).unwrap();
     let lanes = place.join("lanes.html");
     let lanes_page = page(&with_lanes(), &PictureOptions::default());

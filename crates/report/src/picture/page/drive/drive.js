@@ -291,6 +291,29 @@ const steps = {
         assert.strictEqual(await ground(), light);
     },
 
+    async "on paper no theme is dark"(page) {
+        const dataset = "document.documentElement.dataset";
+        await page.eval(`${dataset}.theme = "dark"`);
+        for (const [media, ground] of [["screen", "rgb(23, 25, 28)"], ["print", "rgb(255, 255, 255)"]]) {
+            await page.send("Emulation.setEmulatedMedia", { media });
+            assert.strictEqual(await page.eval("getComputedStyle(document.body).backgroundColor"), ground, media);
+        }
+        await page.send("Emulation.setEmulatedMedia", { media: "" });
+        await page.eval(`${dataset}.theme = "auto"`);
+    },
+
+    async "the outermost callers stay in sight in a window that gets lower"(page) {
+        const style = "document.getElementById('graph').style";
+        await page.eval(`${style}.flex = "none", ${style}.height = "60px"`);
+        await page.until("profile_page.graph.height === 60");
+        await page.eval("profile_page.graph.to_root()");
+        await page.eval(`${style}.height = "45px"`);
+        await page.until("profile_page.graph.height === 45");
+        assert(await page.eval("profile_page.graph.top(0) + 19") <= 45, `${await page.eval("profile_page.graph.top(0)")}`);
+        await page.eval(`${style}.flex = ${style}.height = ""`);
+        await page.until("profile_page.graph.height > 100");
+    },
+
     async "controls have names, tabs are tabs"(page) {
         const nameless = await page.eval(`[...document.querySelectorAll("button, input, select, canvas, [role=grid], [role=treegrid]")]
             .filter((each) => !each.textContent && !each.ariaLabel && !each.labels?.length).map((each) => each.outerHTML)`);
@@ -345,6 +368,27 @@ const lane_steps = {
         await page.scheme("dark");
         await picture(page, "lanes-dark");
     },
+
+    async "keys lead to lanes in sight, also where threads are many"(page) {
+        await page.eval(`(() => { const { lanes } = profile_page;
+            for (let more = 0; more < 60; more++) lanes.lanes.push(lanes.lanes[1]);
+            lanes.canvas.style.height = (16 * lanes.lanes.length) + "px"; })()`);
+        await page.eval("document.querySelector('canvas.lanes').focus()");
+        for (const [key, lane] of [["End", 61], ["ArrowUp", 60], ["Home", 0], ["ArrowDown", 1]]) {
+            await page.key(key);
+            const [top, above, below] = await page.eval(`(() => {
+                const place = (selector) => document.querySelector(selector).getBoundingClientRect();
+                return [place("canvas.lanes").top + 16 * profile_page.lanes.at.lane, place("#time > canvas").bottom, place("#time .below").top]; })()`);
+            assert.strictEqual(await page.eval("profile_page.lanes.at.lane"), lane);
+            assert(top >= above - 1 && top + 16 <= below + 1, `${key}: ${top}, not in ${above} to ${below}`);
+        }
+        // A thread of which nothing is known has nothing to choose.
+        await page.eval("profile_page.lanes.lanes[2] = { ...profile_page.lanes.lanes[2], runs: [] }");
+        await page.key("ArrowDown");
+        await page.key("ArrowRight");
+        await page.key("Enter");
+        assert.match(await text(page, "chosen"), /^worker 8 · lived/);
+    },
 };
 
 /** The frame of an SVG with this name. */
@@ -355,11 +399,13 @@ const svg_steps = {
     async "its lines have room in every window"(page) {
         for (const width of [2560, 1200, 800, 400]) {
             await page.resize(width, 600);
-            await page.until(`svg.width.baseVal.value === ${width}`);
+            await page.until(`svg.width.baseVal.value === ${width} && Number(searchbtn.getAttribute("x")) === ${width} - xpad`);
             await picture(page, `svg-${width}`);
             const edges = await page.eval(`[...document.querySelectorAll(".subtitle, .legend")].map((line) => {
                 const box = line.getBoundingClientRect(); return [box.left, box.right]; })`);
             assert(edges.length >= 2 && edges.every(([left, right]) => left >= 0 && right <= width), JSON.stringify(edges));
+            const [title, search] = await page.eval("[document.getElementById('title').getBoundingClientRect().right, searchbtn.getBoundingClientRect().left]");
+            assert(title <= search, `the title ends at ${title}, the search begins at ${search}`);
             // The outermost frame is in sight, and so is what tells and searches.
             for (const part of [group("all"), "searchbtn", "details.parentNode"]) {
                 const [top, bottom] = await page.eval(`(() => { const box = ${part}.getBoundingClientRect(); return [box.top, box.bottom]; })()`);
