@@ -2,7 +2,7 @@
 //! close early, answer 500, and are away.
 
 use crate::exports::{pprof_traces, recording, summed_otlp};
-use crate::oracle::{compiled, have, prof, prof_command};
+use crate::oracle::{compiled, have, prof, prof_command, skipped};
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -489,6 +489,87 @@ fn an_encrypted_receiver_gets_profiles_once_it_is_believed() {
     let (told, code) = push(&url, &spool, &more);
     assert_eq!(code, 1, "{told}");
     assert!(told.contains("is not believed"), "{told}");
+}
+
+#[test]
+fn a_recording_on_a_full_disk_waits_as_far_as_it_came() {
+    const TEST: &str = "a_recording_on_a_full_disk_waits_as_far_as_it_came";
+    let can_unshare = Command::new("unshare").args(["-m", "true"]).status();
+    if !can_unshare.is_ok_and(|status| status.success()) {
+        skipped(TEST, "unshare -m is not permitted");
+        return;
+    }
+    let Some(program) = compiled(TEST, "steady-calls.c", &["-O1", "-g"]) else {
+        return;
+    };
+    let folder = tempfile::tempdir().expect("a folder");
+    let place = folder.path().display();
+    let (prof, program) = (env!("CARGO_BIN_EXE_prof"), program.display());
+    let script = format!(
+        "mount -t tmpfs -o size=64k none {place} || exit 9
+         {prof} record -g -F 4000 -e cpu-clock --every 60s --push http://127.0.0.1:1/ingest \
+           --spool {place}/spool -- timeout 2 {program}
+         find {place}/spool -type f"
+    );
+    let mut shell = Command::new("unshare");
+    let shell = shell.args(["-m", "sh", "-c", &script]);
+    let done = shell.env("PROF_EMBED_MS", "0").output().expect("sh starts");
+    let told = String::from_utf8_lossy(&done.stderr);
+    let left = String::from_utf8_lossy(&done.stdout);
+    assert!(told.contains("No space left on device"), "{told}");
+    assert!(
+        told.contains("1 wait in ") && !told.contains("left out"),
+        "{told}"
+    );
+    let names = |end: &str| left.lines().filter(|line| line.ends_with(end)).count();
+    assert_eq!((names(".push"), left.lines().count()), (1, 2), "{left}");
+}
+
+#[test]
+fn what_a_killed_recorder_left_is_sent() {
+    const TEST: &str = "what_a_killed_recorder_left_is_sent";
+    let Some(program) = compiled(TEST, "steady-calls.c", &["-O1", "-g"]) else {
+        return;
+    };
+    let folder = tempfile::tempdir().expect("a folder");
+    let (listener, url) = listening("/ingest");
+    let got = receive(listener, &[]);
+    let words = ["record", "-g", "-F", "4000", "-e", "cpu-clock"];
+    let mut recorder = prof_command();
+    let recorder = recorder
+        .args(words)
+        .args(["--every", "600s", "--push", &url, "--spool"])
+        .arg(folder.path())
+        .args(["--", "timeout", "20"])
+        .arg(&program)
+        .stderr(Stdio::null());
+    let mut recorder = recorder.spawn().expect("prof starts");
+    let of_url = || std::fs::read_dir(folder.path()).ok()?.flatten().next();
+    let left = || {
+        let entries = std::fs::read_dir(of_url()?.path()).ok()?.flatten();
+        let mut entries = entries.map(|entry| entry.path());
+        entries.find(|path| path.to_string_lossy().contains("/recording-"))
+    };
+    let length = || Some(std::fs::metadata(left()?.join("perf.data")).ok()?.len());
+    let began = Instant::now();
+    while length().unwrap_or(0) < 50_000 {
+        assert!(began.elapsed() < Duration::from_secs(60), "{:?}", length());
+        thread::sleep(Duration::from_millis(50));
+    }
+    // What is a recorder's that goes on stays its own.
+    let (told, code) = push(&url, folder.path(), &[]);
+    assert!(
+        told.contains("0 profiles sent") && left().is_some(),
+        "{told}"
+    );
+    assert_eq!(code, 0, "{told}");
+    recorder.kill().expect("it runs");
+    recorder.wait().expect("it ends");
+    let (told, code) = push(&url, folder.path(), &[]);
+    assert_eq!(code, 0, "{told}");
+    assert!(told.contains("1 profile sent"), "{told}");
+    assert!(!next(&got).body.is_empty());
+    assert_eq!(left(), None);
 }
 
 #[test]

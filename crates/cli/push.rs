@@ -449,6 +449,9 @@ fn of_file(error: anyhow::Error, file: &Path) -> anyhow::Error {
 /// Sends.
 pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
     let mut sender = args.delivery.open(&args.url)?;
+    if args.files.is_empty() {
+        sender = while_recording::take_abandoned(sender);
+    }
     for file in &args.files {
         let input = Input::of_file(file.clone());
         let symbolizer = args.names.symbolizer();

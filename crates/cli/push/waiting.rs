@@ -21,6 +21,8 @@ pub(crate) struct Request {
 
 const MARK: &str = "prof-push 1";
 const END: &str = ".push";
+/// The file that [`lock_in`] locks.
+pub(super) const LOCK: &str = "lock";
 
 /// The folder, and how much may wait there.
 #[derive(Debug)]
@@ -149,11 +151,16 @@ impl Waiting {
     /// The right to send, which one process has at a time; `None` if another
     /// one has it. It ends when the file is dropped.
     pub(crate) fn lock(&self) -> io::Result<Option<File>> {
-        let mut options = OpenOptions::new();
-        let options = options.write(true).create(true).truncate(false).mode(0o600);
-        let file = options.open(self.folder.join("lock"))?;
-        Ok(file.try_lock().is_ok().then_some(file))
+        lock_in(&self.folder)
     }
+}
+
+/// The right to what is in a folder, as [`Waiting::lock`].
+pub(super) fn lock_in(folder: &Path) -> io::Result<Option<File>> {
+    let mut options = OpenOptions::new();
+    let options = options.write(true).create(true).truncate(false).mode(0o600);
+    let file = options.open(folder.join(LOCK))?;
+    Ok(file.try_lock().is_ok().then_some(file))
 }
 
 fn parse(bytes: &[u8]) -> Option<Request> {

@@ -1,7 +1,7 @@
 //! `prof record --every TIME --push URL`: files of a recording become profiles
 //! and go, beside the recording.
 
-use super::waiting::Request;
+use super::waiting::{LOCK, Request, lock_in};
 use super::{Delivery, Sender, Tried};
 use crate::outcome::say;
 use crate::recording::Input;
@@ -37,19 +37,18 @@ impl Pusher {
         let folder = sender
             .waiting
             .folder()
-            .join(format!("recording-{}", std::process::id()));
-        fs::create_dir(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+            .join(format!("{RECORDING}{}", std::process::id()));
+        let lock = fs::create_dir(&folder).and_then(|()| lock_in(&folder));
+        let lock = lock.with_context(|| format!("cannot make {}", folder.display()))?;
         let ended = Arc::new(AtomicBool::new(false));
-        let mut pushing = Pushing {
-            sender,
-            folder: folder.clone(),
-            symbolizer: Symbolizer::new(Sources::default()),
-            files_named: 0,
-            told: false,
-        };
+        let mut pushing = Pushing::new(sender);
         let is_over = Arc::clone(&ended);
         let thread = thread::Builder::new().name("push".into());
-        let thread = thread.spawn(move || pushing.run(&is_over));
+        let own = folder.clone();
+        let thread = thread.spawn(move || {
+            pushing.run(&own, &is_over);
+            drop(lock);
+        });
         Ok(Self {
             folder,
             ended,
@@ -72,6 +71,9 @@ impl Pusher {
     }
 }
 
+/// How the folder of a recording's files begins, before the recorder's process.
+const RECORDING: &str = "recording-";
+
 /// The file that is written now; a finished one has the time in its name.
 const OPEN: &str = "perf.data";
 
@@ -81,7 +83,6 @@ const NAMED_BY_ONE: u32 = 32;
 
 struct Pushing {
     sender: Sender,
-    folder: PathBuf,
     /// Keeps what files have in common: the kernel, and programs that run on.
     symbolizer: Symbolizer,
     /// By this symbolizer.
@@ -90,19 +91,52 @@ struct Pushing {
     told: bool,
 }
 
+/// Makes profiles of what recorders left that were killed.
+pub(super) fn take_abandoned(sender: Sender) -> Sender {
+    let mut pushing = Pushing::new(sender);
+    pushing.take_abandoned();
+    pushing.sender
+}
+
 impl Pushing {
-    fn run(&mut self, is_over: &AtomicBool) {
+    fn new(sender: Sender) -> Self {
+        Self {
+            sender,
+            symbolizer: Symbolizer::new(Sources::default()),
+            files_named: 0,
+            told: false,
+        }
+    }
+
+    /// Whose lock can be had has no recorder any more.
+    fn take_abandoned(&mut self) {
+        let entries = fs::read_dir(self.sender.waiting.folder());
+        let entries = entries.into_iter().flatten().flatten();
+        for folder in entries.map(|entry| entry.path()) {
+            let name = folder.file_name().unwrap_or_default().to_string_lossy();
+            if !name.starts_with(RECORDING) {
+                continue;
+            }
+            if let Ok(Some(_lock)) = lock_in(&folder) {
+                self.take_files(&folder, true);
+                remove_empty(&folder);
+            }
+        }
+    }
+
+    fn run(&mut self, folder: &Path, is_over: &AtomicBool) {
+        self.take_abandoned();
         let mut is_last = false;
         while !is_last {
             // All that is finished before the end is seen after it.
             is_last = is_over.load(Ordering::Acquire);
-            self.take_finished();
+            self.take_files(folder, is_last);
             let mut sent = self.sender.step();
             while matches!(sent, Ok(Tried::Done)) {
                 sent = self.sender.step();
             }
             if let (Err(error), false) = (&sent, self.told) {
-                self.tell(format!("{}: {error}", self.folder.display()));
+                self.tell(format!("{}: {error}", folder.display()));
             }
             if !is_last {
                 thread::sleep(LOOKING);
@@ -111,15 +145,15 @@ impl Pushing {
         // It was said; what is left waits.
         let _ = self.sender.drain(Instant::now() + LAST);
         self.sender.conclude();
-        // It stays where something is in it that could not be read.
-        let _ = fs::remove_dir(&self.folder);
+        remove_empty(folder);
     }
 
-    /// Makes profiles of finished files, which go.
-    fn take_finished(&mut self) {
-        let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
+    /// Makes profiles of finished files, which go; at the end also of the one that
+    /// was open if the recording broke off.
+    fn take_files(&mut self, folder: &Path, is_last: bool) {
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
         let mut finished: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
-        finished.retain(|path| is_finished(path));
+        finished.retain(|path| is_finished(path) || (is_last && path.ends_with(OPEN)));
         finished.sort();
         for path in finished {
             let input = Input::of_file(path.clone());
@@ -181,6 +215,13 @@ impl Pushing {
         }
         self.symbolizer.close_unused();
     }
+}
+
+/// Removes the folder of a recording, which stays where something is in it that
+/// could not be read.
+fn remove_empty(folder: &Path) {
+    let _ = fs::remove_file(folder.join(LOCK));
+    let _ = fs::remove_dir(folder);
 }
 
 fn is_finished(path: &Path) -> bool {
