@@ -151,7 +151,9 @@ class Page {
     /** Shows the view that is open with what is true now. */
     refresh() {
         const is_empty = this.profile.total[ROOT] === 0;
-        by_id("nothing").hidden = !is_empty;
+        const { profile } = this;
+        by_id("nothing").hidden = !is_empty || profile.is_whole();
+        by_id("weightless").hidden = !is_empty || !profile.is_whole();
         by_id("views").hidden = is_empty;
         if (is_empty) {
             return;

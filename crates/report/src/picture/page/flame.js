@@ -197,7 +197,8 @@ class Flame {
         const frame = box.node === HIDDEN ? -1 : this.source.frame(box.node);
         const width = Math.max(box.width - (box.width > 3 ? 1 : 0), 0.5);
         const is_found = this.found !== null && frame >= 0 && this.found[frame];
-        pen.globalAlpha = box.is_around ? 0.55 : this.found !== null && !is_found ? 0.4 : 1;
+        const alpha = box.is_around ? 0.55 : this.found !== null && !is_found ? 0.4 : 1;
+        pen.globalAlpha = alpha;
         pen.fillStyle = box.node === HIDDEN ? this.look.hidden : is_found ? this.look.found : this.look.fill(this.profile, frame);
         pen.fillRect(box.x, top, width, ROW - 1);
         if (box === this.focused) {
@@ -207,8 +208,9 @@ class Flame {
             pen.strokeRect(box.x + 1, top + 1, Math.max(width - 2, 1), ROW - 3);
         }
         if (width > 24 && box.node !== HIDDEN) {
+            // What is dimmed is as dark as its ground.
             pen.globalAlpha = 1;
-            pen.fillStyle = this.look.on_box;
+            pen.fillStyle = alpha < 1 ? this.look.ink : this.look.on_box;
             const room = width - 8;
             const name = visible(this.profile.name_of(frame).slice(0, 1024));
             pen.fillText(short_name(name, (text) => this.fits(pen, text, room)), box.x + 4, top + ROW / 2);

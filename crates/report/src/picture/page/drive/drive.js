@@ -291,6 +291,41 @@ const steps = {
         assert.strictEqual(await ground(), light);
     },
 
+    async "names can be read where a search dims them, also in the dark"(page) {
+        await page.eval("document.getElementById('search').value = 'nothing of all', profile_page.search()");
+        await page.until("profile_page.found !== null");
+        for (const scheme of ["light", "dark"]) {
+            await page.scheme(scheme);
+            await page.until(`look().ink === getComputedStyle(document.documentElement).getPropertyValue("--ink").trim()`);
+            for (const name of ["parse", "do_syscall_64", "all"]) {
+                const contrast = await page.eval(`(() => { const flame = profile_page.graph;
+                    const box = flame.rows.flat().find((box) => profile_page.profile.name_of(flame.source.frame(box.node)) === "${name}");
+                    const row = flame.rows.findIndex((boxes) => boxes.includes(box));
+                    const copy = document.createElement("canvas");
+                    [copy.width, copy.height] = [Math.min(box.width - 4, 80), 14];
+                    const pen = copy.getContext("2d", { willReadFrequently: true });
+                    pen.drawImage(flame.canvas, -box.x - 2, -flame.top(row) - 2);
+                    const { data } = pen.getImageData(0, 0, copy.width, copy.height);
+                    const page = getComputedStyle(document.body).backgroundColor.match(/[0-9]+/g).map(Number);
+                    // The canvas lets the page through.
+                    const linear = (value, index, alpha) => ((value * alpha + page[index] * (1 - alpha)) / 255) ** 2.2;
+                    const seen = (index) => [0.2126, 0.7152, 0.0722].reduce((sum, part, colour) =>
+                        sum + part * linear(data[index + colour], colour, data[index + 3] / 255), 0);
+                    const ground = seen(0);
+                    let most = 1;
+                    for (let index = 0; index < data.length; index += 4) {
+                        const [low, high] = [ground, seen(index)].sort((a, b) => a - b);
+                        most = Math.max(most, (high + 0.05) / (low + 0.05));
+                    }
+                    return most; })()`);
+                assert(contrast > 4.5, `${name}, ${scheme}: ${contrast.toFixed(1)}`);
+            }
+        }
+        await page.scheme("light");
+        await page.eval("document.getElementById('search').value = '', profile_page.search()");
+        await page.until("profile_page.found === null");
+    },
+
     async "on paper no theme is dark"(page) {
         const dataset = "document.documentElement.dataset";
         await page.eval(`${dataset}.theme = "dark"`);
@@ -312,6 +347,17 @@ const steps = {
         assert(await page.eval("profile_page.graph.top(0) + 19") <= 45, `${await page.eval("profile_page.graph.top(0)")}`);
         await page.eval(`${style}.flex = ${style}.height = ""`);
         await page.until("profile_page.graph.height > 100");
+    },
+
+    async "samples without weight are no fault of filters"(page) {
+        const hidden = (id) => page.eval(`document.getElementById("${id}").hidden`);
+        await page.eval(`{ const { profile } = profile_page; window.weights = profile.row_period.slice();
+            profile.row_period.fill(0); profile_page.refilter({}); }`);
+        await page.until("profile_page.profile.total[0] === 0 && profile_page.work.generator === null");
+        assert.deepStrictEqual([await hidden("weightless"), await hidden("nothing")], [false, true]);
+        await page.eval("profile_page.profile.row_period.set(weights), profile_page.refilter({})");
+        await page.until("profile_page.profile.total[0] === 100 && profile_page.work.generator === null");
+        assert.deepStrictEqual([await hidden("weightless"), await hidden("nothing")], [true, true]);
     },
 
     async "controls have names, tabs are tabs"(page) {
