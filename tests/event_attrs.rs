@@ -9,7 +9,7 @@ use std::process::Command;
 type Attr = BTreeMap<String, String>;
 
 /// Options that work on every machine, each with an event that does.
-const OPTIONS: [&str; 63] = [
+const OPTIONS: [&str; 66] = [
     "-e cpu-clock",
     "-e cpu-clock -F 99",
     "-e cpu-clock -F max",
@@ -73,6 +73,9 @@ const OPTIONS: [&str; 63] = [
     "-e cpu-clock,cs --group",
     "-e {cpu-clock,cs} -e page-faults --group",
     "-e sched:sched_switch -a --synth=no --exclude-perf",
+    "-e {cpu-clock,page-faults}:S --running-time",
+    "-e cpu-clock --running-time",
+    "-e cpu-clock --no-bpf-event",
 ];
 
 /// Why an event whose ring is overwritten tells of no mappings.
@@ -325,4 +328,41 @@ fn each_option_asks_the_kernel_for_what_perf_asks() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// An option of the newest perf, the field of the attr that it changes, and
+/// what stands in it then.
+const OF_THE_NEWEST: [(&str, &str, &str); 3] = [
+    ("--data-mmap", "mmap_data", "1"),
+    ("--latency", "context_switch", "1"),
+    ("--sample-mem-info", "sample_type", "DATA_SRC"),
+];
+
+#[test]
+fn options_of_the_newest_perf_ask_the_kernel_for_the_same() {
+    let test = "options_of_the_newest_perf_ask_the_kernel_for_the_same";
+    let Some(newest) = std::env::var_os("PROF_NEWEST_PERF") else {
+        return skipped(test, "PROF_NEWEST_PERF names no newer perf");
+    };
+    if !may_record_all(test) {
+        return;
+    }
+    let newest = newest.to_str().expect("a plain name");
+    for (option, field, expected) in OF_THE_NEWEST {
+        let asked = |program, verbose, options: &str| {
+            let all = attrs(program, verbose, options);
+            let of_clock = |attr: &&Attr| {
+                number(attr, "config") == 0
+                    && !attr.get("config").is_some_and(|text| text.contains("0x9"))
+            };
+            let attr = all.iter().rfind(of_clock).expect("an attr");
+            let text = attr.get(field).map_or("", String::as_str);
+            text.split('|').any(|part| part == expected)
+        };
+        for (program, verbose) in [(env!("CARGO_BIN_EXE_prof"), "-v"), (newest, "-vv")] {
+            assert!(!asked(program, verbose, "-e cpu-clock"), "{program}");
+            let options = format!("-e cpu-clock {option}");
+            assert!(asked(program, verbose, &options), "{program} {option}");
+        }
+    }
 }

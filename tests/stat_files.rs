@@ -185,6 +185,61 @@ fn threads_have_their_names_in_files() {
     };
     assert_eq!(sorted(&ours), sorted(&theirs));
     assert!(ours.contains(&own), "the main thread is there: {ours}");
+    let asked_for = prof(&with_mode(file.file(), "--per-thread")).succeeded("stat report");
+    assert_eq!(asked_for.text(), ours);
+    assert!(asked_for.stderr.is_empty(), "{}", asked_for.stderr);
+    if !may_record_all(test) {
+        return;
+    }
+    let of_cpus = ["-a", "-e", "page-faults:u", "sleep", "0.05"];
+    let of_cpus = Recorded::by(|args| prof(args), &of_cpus);
+    let apart = prof(&with_mode(of_cpus.file(), "--per-thread")).succeeded("stat report");
+    let plain = prof(&with_mode(of_cpus.file(), "")).succeeded("stat report");
+    assert_eq!(apart.text(), plain.text());
+    assert!(apart.stderr.contains("put together"), "{}", apart.stderr);
+}
+
+/// perf numbers modes anew from time to time; 7.2 cannot read its own files.
+#[test]
+fn files_of_the_newest_perf_are_shown_in_their_mode() {
+    let test = "files_of_the_newest_perf_are_shown_in_their_mode";
+    let Some(newest) = std::env::var_os("PROF_NEWEST_PERF") else {
+        return skipped(test, "PROF_NEWEST_PERF names no newer perf");
+    };
+    if !may_record_all(test) {
+        return;
+    }
+    let own = std::process::id().to_string();
+    let threads = [
+        "--per-thread",
+        "-p",
+        &own,
+        "-e",
+        "page-faults:u",
+        "sleep",
+        "0.05",
+    ];
+    let cores = ["-a", "--per-core", "-e", "page-faults", "sleep", "0.05"];
+    let newest = Path::new(&newest);
+    let by = |options: &[&str]| Recorded::by(|args| perf_at(newest, args), options);
+    let shown = |file: &Recorded, mode| {
+        let shown = prof(&with_mode(file.file(), mode)).succeeded("stat report");
+        shown.text()
+    };
+    let file = by(&threads);
+    assert!(
+        shown(&file, "").contains(&format!("-{own} ")),
+        "{}",
+        shown(&file, "")
+    );
+    assert_eq!(shown(&file, ""), shown(&file, "--per-thread"));
+    let file = by(&cores);
+    assert_eq!(shown(&file, ""), shown(&file, "--per-core"));
+    assert!(
+        shown(&file, "").contains("S0-D0-C0"),
+        "{}",
+        shown(&file, "")
+    );
 }
 
 #[test]

@@ -39,6 +39,7 @@ mod input;
 mod list;
 mod named;
 mod near;
+mod negated;
 mod outcome;
 mod pager;
 mod percent;
@@ -151,7 +152,7 @@ fn parser(named: Option<&OsStr>) -> clap::Command {
     if named.is_some_and(|name| !is_there(name)) {
         return parser(None);
     }
-    brief::with_negative_numbers(brief::shortened(cli))
+    brief::with_negative_numbers(negated::with_negations(brief::shortened(cli)))
 }
 
 /// The command line with the options of some commands.

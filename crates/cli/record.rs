@@ -3,6 +3,7 @@
 mod asked;
 mod excluded;
 mod refused;
+mod taken;
 mod values;
 
 use crate::cgroups::Cgroups;
@@ -32,6 +33,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
+use taken::Taken;
 pub(crate) use values::channel;
 
 /// Record where a program spends its time, into perf.data.
@@ -201,6 +203,12 @@ pub(crate) struct Args {
     /// Data addresses and data mappings.
     #[arg(short, long)]
     data: bool,
+    /// Data mappings, of which -d tells too.
+    #[arg(long)]
+    data_mmap: bool,
+    /// Data sources (mem of a sample), of which -d tells too.
+    #[arg(long)]
+    sample_mem_info: bool,
     /// Physical data addresses.
     #[arg(long)]
     phys_data: bool,
@@ -222,6 +230,15 @@ pub(crate) struct Args {
     /// Context switches.
     #[arg(long)]
     switch_events: bool,
+    /// Context switches, for perf report --latency.
+    #[arg(long, conflicts_with = "all_cpus")]
+    latency: bool,
+    /// How long events were there and counted, beside their counts (:S).
+    #[arg(long)]
+    running_time: bool,
+    /// Nothing of BPF programs.
+    #[arg(long)]
+    no_bpf_event: bool,
     /// With -g: do not delay threads to read stacks deeper than a sample
     /// copies; of deep recursion fewer chains are then whole
     #[arg(long)]
@@ -292,6 +309,9 @@ pub(crate) struct Args {
     /// NUMA node (node) of the ring that it empties, or anywhere (sys).
     #[arg(long, value_name = "node|cpu|sys", default_value = "sys", value_parser = values::affinity, hide_default_value = true)]
     affinity: Affinity,
+    /// Look at the options only.
+    #[arg(long)]
+    dry_run: bool,
     /// Fail if the frequency is above the kernel's limit.
     #[arg(long)]
     strict_freq: bool,
@@ -349,6 +369,8 @@ pub(crate) struct Args {
     /// Times of the first and last sample, which are always there.
     #[arg(long, hide = true)]
     timestamp_boundary: bool,
+    #[command(flatten)]
+    taken: Taken,
     #[command(flatten)]
     _refused: Refused<OfRecord>,
     /// What to run and record, with its arguments.
@@ -428,6 +450,9 @@ fn recorded(args: Args, kept: Kept) -> anyhow::Result<Outcome> {
         return Err(UsageError(what.to_owned()).into());
     }
     let options = options(args)?;
+    if args.dry_run {
+        return Ok(Outcome::Done);
+    }
     let quiet = args.quiet;
     let mut notices = |notice: &str| {
         if !quiet {
@@ -435,6 +460,7 @@ fn recorded(args: Args, kept: Kept) -> anyhow::Result<Outcome> {
         }
     };
     given(args).left_out().for_each(&mut notices);
+    args.taken.notices().for_each(|notice| notices(&notice));
     if let Some(notice) = runs_as_root(&options) {
         notices(&notice);
     }

@@ -132,6 +132,8 @@ fn set_output(args: &Args, options: &mut Options) {
 fn extras(args: &Args) -> Extras {
     Extras {
         data: args.data,
+        data_mappings: args.data_mmap,
+        data_sources: args.sample_mem_info,
         physical_addresses: args.phys_data,
         data_page_size: args.data_page_size,
         code_page_size: args.code_page_size,
@@ -139,7 +141,9 @@ fn extras(args: &Args) -> Extras {
         weight: args.weight,
         raw: args.raw_samples,
         thread_counts: args.stat,
-        switches: args.switch_events,
+        switches: args.switch_events || args.latency,
+        running_times: args.running_time,
+        no_bpf: args.no_bpf_event,
         deep_stacks: !args.no_deep_stacks,
         most_frames: args.max_stack,
         namespaces: args.namespaces,

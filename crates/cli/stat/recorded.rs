@@ -7,7 +7,7 @@ use crate::outcome::{Outcome, say};
 use crate::recording::Input;
 use anyhow::Context;
 use clap::Parser;
-use prof_stat::{Form, ReportOptions};
+use prof_stat::{Form, Mode, ReportOptions};
 use std::ffi::OsString;
 use std::io::{self, Write};
 
@@ -23,6 +23,9 @@ struct ReportArgs {
     input: Input,
     #[command(flatten)]
     together: Together,
+    /// Lines for each thread.
+    #[arg(long)]
+    per_thread: bool,
     /// Digits in groups of three.
     #[arg(short = 'B', long)]
     big_num: bool,
@@ -41,8 +44,9 @@ pub(super) fn report(outer: &Args) -> anyhow::Result<Outcome> {
     let parsed = ReportArgs::try_parse_from(std::iter::once(&name).chain(words));
     let args = parsed.unwrap_or_else(|error| error.exit());
     let mut reader = args.input.open()?;
+    let threads = args.per_thread.then_some(Mode::Thread);
     let options = ReportOptions {
-        mode: args.together.modes().last(),
+        mode: threads.or(args.together.modes().last()),
         form: match (args.field_separator, args.json || outer.json) {
             (_, true) => Form::Json,
             (Some(separator), false) => Form::Separated(separator_of(&separator)),
@@ -54,6 +58,9 @@ pub(super) fn report(outer: &Args) -> anyhow::Result<Outcome> {
     let reported = prof_stat::report(&mut reader, &options).with_context(|| args.input.name())?;
     if reported.is_of_tasks {
         say("tasks were counted, not CPUs: all counts are put together");
+    }
+    if reported.has_no_threads && args.per_thread {
+        say("threads were not counted apart: all counts are put together");
     }
     let mut stdout = io::stdout().lock();
     stdout

@@ -227,6 +227,10 @@ pub enum Flight {
 pub struct Extras {
     /// Data addresses and data mappings (`-d`).
     pub data: bool,
+    /// Data mappings, without addresses.
+    pub data_mappings: bool,
+    /// Data sources, without addresses.
+    pub data_sources: bool,
     /// Physical addresses.
     pub physical_addresses: bool,
     /// Page sizes of data addresses.
@@ -244,6 +248,10 @@ pub struct Extras {
     pub thread_counts: bool,
     /// Context switches.
     pub switches: bool,
+    /// How long events were enabled and ran, where samples have counts.
+    pub running_times: bool,
+    /// No records of BPF programs.
+    pub no_bpf: bool,
     /// With [`Stacks::Unwound`]: stacks deeper than a sample copies are read
     /// before their threads go on.
     pub deep_stacks: bool,

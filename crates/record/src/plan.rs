@@ -296,11 +296,14 @@ fn set_side_band(options: &Options, dumps: bool, attr: &mut EventAttr) {
         | AttrFlags::COMM
         | AttrFlags::COMM_EXEC
         | AttrFlags::TASK
-        | AttrFlags::KSYMBOL
-        | AttrFlags::BPF_EVENT;
+        | AttrFlags::KSYMBOL;
     let wanted = [
+        (!extras.no_bpf, AttrFlags::BPF_EVENT),
         (options.build_ids, AttrFlags::BUILD_ID),
-        (extras.data || dumps, AttrFlags::MMAP_DATA),
+        (
+            extras.data || extras.data_mappings || dumps,
+            AttrFlags::MMAP_DATA,
+        ),
         // That of waits has its own.
         (
             extras.switches && options.waits.is_none(),

@@ -43,6 +43,8 @@ pub(crate) fn sampling_attr(options: &Options, spec: &EventSpec, limits: Limits)
     }
     if options.extras.thread_counts && attr.flags.has(AttrFlags::INHERIT) {
         attr.flags = attr.flags.with(AttrFlags::INHERIT_STAT);
+    }
+    if attr.flags.has(AttrFlags::INHERIT_STAT) || options.extras.running_times {
         attr.read_format = attr
             .read_format
             .with(ReadFormat::TOTAL_TIME_ENABLED | ReadFormat::TOTAL_TIME_RUNNING);
@@ -60,6 +62,7 @@ fn sample_type(options: &Options, spec: &EventSpec) -> SampleType {
     let wanted = [
         (has_times(options), SampleType::TIME),
         (extras.data, SampleType::ADDR | SampleType::DATA_SRC),
+        (extras.data_sources, SampleType::DATA_SRC),
         (extras.weight || spec.latencies, SampleType::WEIGHT_STRUCT),
         (extras.physical_addresses, SampleType::PHYS_ADDR),
         (extras.data_page_size, SampleType::DATA_PAGE_SIZE),

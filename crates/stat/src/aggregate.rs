@@ -43,18 +43,20 @@ impl Mode {
         }
     }
 
-    /// From the number in a file. perf 6.4 put the cache and 6.8 the cluster
-    /// before the core; a file does not tell which perf wrote it.
-    pub(crate) fn of_number(number: u64) -> Self {
-        match number {
-            0 => Self::Cpu,
-            2 => Self::Socket,
-            3 => Self::Die,
-            4 => Self::Core,
-            5 => Self::Thread,
-            7 => Self::Node,
-            _ => Self::Global,
-        }
+    /// From the number in a file of a perf of this version, or of ours. perf 6.5
+    /// put the cache and 6.9 the cluster before the core.
+    pub(crate) fn of_number(number: u64, version: Option<&str>) -> Self {
+        let inserted: &[Self] = match version.and_then(major_and_minor) {
+            Some(version) if version >= (6, 9) => &[Self::Cluster, Self::Cache(0)],
+            Some(version) if version >= (6, 5) => &[Self::Cache(0)],
+            _ => &[],
+        };
+        let before = [Self::Cpu, Self::Global, Self::Socket, Self::Die];
+        // A number for none stands before the node.
+        let behind = [Self::Core, Self::Thread, Self::Global, Self::Node];
+        let mut modes = before.iter().chain(inserted).chain(&behind);
+        let place = usize::try_from(number).unwrap_or(usize::MAX);
+        modes.nth(place).copied().unwrap_or_default()
     }
 
     /// Whether CPUs must be counted separately for it.
@@ -66,6 +68,12 @@ impl Mode {
     pub(crate) fn is_by_group(self) -> bool {
         self.is_of_cpus() && self != Self::Cpu
     }
+}
+
+/// `(6, 1)` of `6.1.192`.
+fn major_and_minor(version: &str) -> Option<(u32, u32)> {
+    let mut numbers = version.split('.').map(|number| number.parse().ok());
+    numbers.next()?.zip(numbers.next()?)
 }
 
 /// Whose counts a line is of.
@@ -238,6 +246,27 @@ mod tests {
             enabled: 100,
             running: 50,
         })
+    }
+
+    #[test]
+    fn the_number_of_a_mode_depends_on_which_perf_wrote_it() {
+        let of = |number, version| Mode::of_number(number, Some(version));
+        assert_eq!(of(4, "6.1.192"), Mode::Core);
+        assert_eq!(of(5, "6.1.192"), Mode::Thread);
+        assert_eq!(of(7, "5.10.0"), Mode::Node);
+        assert_eq!(of(4, "6.8.12"), Mode::Cache(0));
+        assert_eq!(of(6, "6.8.12"), Mode::Thread);
+        assert_eq!(of(4, "7.2.13"), Mode::Cluster);
+        assert_eq!(of(5, "7.2.13"), Mode::Cache(0));
+        assert_eq!(of(6, "6.12"), Mode::Core);
+        assert_eq!(of(7, "7.2.13"), Mode::Thread);
+        assert_eq!(of(9, "7.2.13"), Mode::Node);
+        assert_eq!(of(u64::MAX, "7.2.13"), Mode::Global);
+        assert_eq!(Mode::of_number(4, None), Mode::Core);
+        let own = [Mode::Cpu, Mode::Global, Mode::Socket, Mode::Die, Mode::Core];
+        for mode in own.into_iter().chain([Mode::Thread, Mode::Node]) {
+            assert_eq!(of(mode.number(), env!("CARGO_PKG_VERSION")), mode);
+        }
     }
 
     #[test]

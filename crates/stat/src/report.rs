@@ -45,6 +45,8 @@ pub struct Reported {
     pub text: String,
     /// Counts per CPU were asked for, but the counts are of tasks.
     pub is_of_tasks: bool,
+    /// Counts per thread were asked for, but none are of threads.
+    pub has_no_threads: bool,
 }
 
 /// The counts of a recording, as text.
@@ -53,11 +55,16 @@ pub struct Reported {
 /// When it cannot be read, or has nothing of the kind.
 pub fn report(reader: &mut Reader, options: &ReportOptions) -> Result<Reported, ReportError> {
     let mut read = Read::default();
+    let version = reader
+        .features()
+        .version()
+        .map(|text| text.to_string_lossy().into_owned());
     let mut shown = Shown::new(options);
     while let Some(record) = reader.next()? {
         match record.decode() {
             Body::StatConfig(config) => {
-                read.config(config.entries.iter().map(|it| (it.tag, it.value)));
+                let entries = config.entries.iter().map(|it| (it.tag, it.value));
+                read.config(entries, version.as_deref());
             }
             Body::ThreadMap(map) => {
                 let threads = map.threads.iter().map(|thread| ThreadName {
@@ -81,6 +88,7 @@ pub fn report(reader: &mut Reader, options: &ReportOptions) -> Result<Reported, 
     Ok(Reported {
         text: shown.text,
         is_of_tasks: shown.is_of_tasks,
+        has_no_threads: shown.has_no_threads,
     })
 }
 
@@ -97,10 +105,10 @@ struct Read {
 }
 
 impl Read {
-    fn config(&mut self, entries: impl Iterator<Item = (u64, u64)>) {
+    fn config(&mut self, entries: impl Iterator<Item = (u64, u64)>, version: Option<&str>) {
         for (tag, value) in entries {
             match tag {
-                0 => self.mode = Mode::of_number(value),
+                0 => self.mode = Mode::of_number(value, version),
                 1 => self.interval = value,
                 2 => self.raw = value == 0,
                 _ => {}
@@ -137,6 +145,7 @@ struct Shown<'a> {
     options: &'a ReportOptions,
     text: String,
     is_of_tasks: bool,
+    has_no_threads: bool,
 }
 
 impl<'a> Shown<'a> {
@@ -145,6 +154,7 @@ impl<'a> Shown<'a> {
             options,
             text: String::new(),
             is_of_tasks: false,
+            has_no_threads: false,
         }
     }
 
@@ -156,10 +166,11 @@ impl<'a> Shown<'a> {
             .any(|place| matches!(place, CountedIn::Cpu(_)));
         let asked = self.options.mode.unwrap_or(read.mode);
         self.is_of_tasks = asked.is_of_cpus() && !of_cpus;
-        let mode = if self.is_of_tasks {
-            Mode::Global
-        } else {
-            asked
+        let is_of_thread = |place: &CountedIn| matches!(place, CountedIn::Thread(_));
+        self.has_no_threads = asked == Mode::Thread && !places.iter().any(is_of_thread);
+        let mode = match self.is_of_tasks || self.has_no_threads {
+            true => Mode::Global,
+            false => asked,
         };
         let aggregation = Aggregation {
             mode,

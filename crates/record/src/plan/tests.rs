@@ -230,6 +230,18 @@ fn a_limit_of_chains_asks_for_chains() {
 }
 
 #[test]
+fn mappings_of_data_and_sources_of_data_come_without_addresses() {
+    let mut options = options();
+    options.extras.data_mappings = true;
+    let attr = &plan(&options, &default_events("cpu-clock"), LIMITS)[0].attr;
+    assert!(attr.flags.has(AttrFlags::MMAP_DATA));
+    assert!(!attr.sample_type.has(SampleType::ADDR) && !attr.sample_type.has(SampleType::DATA_SRC));
+    options.extras.data_sources = true;
+    let attr = &plan(&options, &default_events("cpu-clock"), LIMITS)[0].attr;
+    assert!(!attr.sample_type.has(SampleType::ADDR) && attr.sample_type.has(SampleType::DATA_SRC));
+}
+
+#[test]
 fn a_dump_brings_registers_and_leaves_the_user_chain_out() {
     let mut options = options();
     options.stacks = Stacks::Dump(4096);
