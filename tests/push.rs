@@ -315,6 +315,19 @@ fn what_cannot_be_sent_waits_within_its_bound_and_is_sent_later() {
     assert_eq!(code, 0, "{told}");
     assert!(told.contains("2 profiles sent"), "{told}");
     assert!(next(&got).body == next(&got).body);
+    // A file that cannot be read holds up no other.
+    let (listener, url) = listening("/ingest");
+    let got = receive(listener, &[]);
+    let bad = folder.path().join("bad").display().to_string();
+    std::fs::write(&bad, "neither").expect("written");
+    let (told, code) = push(&url, folder.path(), &[&bad, &data_name, &bad]);
+    assert_eq!(
+        (code, told.matches("neither a recording").count()),
+        (1, 2),
+        "{told}"
+    );
+    assert!(told.contains("1 profile sent"), "{told}");
+    assert!(!next(&got).body.is_empty());
     // What is refused for good is not tried again, and is told.
     let (listener, url) = listening("/ingest");
     let _got = receive(listener, &[Does::Answers("400 Bad Request")]);

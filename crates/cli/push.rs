@@ -7,7 +7,7 @@ mod waiting;
 mod while_recording;
 
 use crate::input::NameOptions;
-use crate::outcome::{Outcome, UsageError, say};
+use crate::outcome::{self, Outcome, UsageError, say};
 use crate::recording::Input;
 use anyhow::{Context, bail};
 use prof_http::{Answer, Client, Message, Trust, TrustError};
@@ -452,16 +452,25 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
     if args.files.is_empty() {
         sender = while_recording::take_abandoned(sender);
     }
+    let mut all_read = true;
     for file in &args.files {
         let input = Input::of_file(file.clone());
         let symbolizer = args.names.symbolizer();
-        sender
+        let put = sender
             .request(&input, &symbolizer, Some(&args.names))
             .and_then(|request| Ok(sender.put(&request)?))
-            .map_err(|error| of_file(error, file))?;
+            .map_err(|error| of_file(error, file));
+        match put {
+            Err(error) if args.files.len() > 1 => {
+                // The others go all the same.
+                outcome::explain(&error);
+                all_read = false;
+            }
+            put => put?,
+        }
     }
     sender.drain(Instant::now() + Duration::from_secs(args.patience))?;
-    Ok(match sender.conclude() {
+    Ok(match sender.conclude() && all_read {
         true => Outcome::Done,
         false => Outcome::Code(1),
     })
