@@ -247,17 +247,7 @@ impl Control {
             let next = changes.front().map(|&(at, _)| at);
             let next = [next, options.duration].into_iter().flatten().min();
             let left = next.map(|at| at.saturating_sub(elapsed));
-            let has_more = watched.reader.or(watched.commands).is_some();
-            let arrived = match has_more || !self.occasions.is_empty() {
-                true => {
-                    watched.wait(left);
-                    shared.main.clear();
-                    None
-                }
-                // Readers of deep stacks get a signal for each sample: they
-                // would wake us, too, if we waited for the descriptor.
-                false => self.signals.wait(left),
-            };
+            let arrived = self.arrived(&mut watched, shared, left);
             if self.occasions.came(&mut watched.poll) {
                 shared.want_another();
             }
@@ -317,6 +307,27 @@ impl Control {
             commands.answer();
         }
         is_end
+    }
+
+    /// The signal that arrived, if one did, before `left` was over or something else
+    /// happened.
+    fn arrived(
+        &mut self,
+        watched: &mut Watched,
+        shared: &Shared,
+        left: Option<Duration>,
+    ) -> Option<Arrived> {
+        let has_more = watched.reader.or(watched.commands).is_some();
+        match has_more || !self.occasions.is_empty() {
+            true => {
+                watched.wait(left);
+                shared.main.clear();
+                None
+            }
+            // Readers of deep stacks get a signal for each sample: they
+            // would wake us, too, if we waited for the descriptor.
+            false => self.signals.wait(left),
+        }
     }
 
     fn watched(&self, shared: &Shared, launched: Option<&Launched>) -> Watched {

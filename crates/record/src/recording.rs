@@ -191,8 +191,7 @@ impl<'a> Recording<'a> {
         let mut placed = self.begun.placed;
         let unwound = Unwound::of(options, (&set, self.rings.len()), &self.opened);
         let shared = shared(options, &unwound, self.begun.reader)?;
-        let cpus: Vec<u32> = self.rings.iter().filter_map(|slot| slot.cpu).collect();
-        let views: Vec<RingView> = self.rings.iter().map(|slot| slot.ring.view()).collect();
+        let (views, cpus) = views(&self.rings);
         let (queue, pieces) = queue();
         let mut tree = tree(options, &set, launched.as_deref(), &self.opened[0]);
         hand_over(self.early, tree.as_mut(), &shared, &queue);
@@ -203,13 +202,7 @@ impl<'a> Recording<'a> {
             .near_rings(options.affinity);
         let sleepers = sleepers(options, &self.tasks, &self.opened);
         let sleepers = sleepers.map(|it| it.reading_also(deep.map(read_asleep)));
-        // Where the kernel shows no stacks of who sleeps, a thread reads them.
-        let (all, some) = match sleepers {
-            Some(sleepers) if sleepers.whom() == Whom::All => (Some(sleepers), None),
-            some => (None, some),
-        };
-        let watch = |it| Watch::new(it, &views, (&shared.parts, &shared.readings));
-        let watch = all.map(|it| watch(it).watchers(&cpus));
+        let (watchers, some) = watchers(sleepers, (&views, &cpus), &shared);
         let workers = Workers {
             options,
             stop: &shared.stop,
@@ -222,7 +215,7 @@ impl<'a> Recording<'a> {
             pieces,
             drainer: by_time(drainer, deep, (&views, &shared)),
             readers: deep.map_or_else(Vec::new, |deep| deep.readers(&views, &set.events, &shared)),
-            watchers: watch.unwrap_or_default(),
+            watchers,
         };
         let (ended_by, written) = thread::scope(|scope| {
             let working = workers.start(scope)?;
@@ -645,6 +638,29 @@ fn choice_of_own(event: &OpenEvent) -> Option<RandomChoice> {
         choice.attach(&open.event).ok()?;
     }
     Some(choice)
+}
+
+/// All rings, and the CPUs of those that are of one.
+fn views(rings: &[RingSlot]) -> (Vec<RingView>, Vec<u32>) {
+    let views = rings.iter().map(|slot| slot.ring.view());
+    let cpus = rings.iter().filter_map(|slot| slot.cpu);
+    (views.collect(), cpus.collect())
+}
+
+/// The threads that read the stacks of who sleeps, where the kernel shows none; else
+/// what reads some of them beside.
+fn watchers<'a>(
+    sleepers: Option<Sleepers>,
+    (views, cpus): (&'a [RingView], &[u32]),
+    shared: &'a Shared,
+) -> (Vec<Watcher<'a>>, Option<Sleepers>) {
+    match sleepers {
+        Some(all) if all.whom() == Whom::All => {
+            let watch = Watch::new(all, views, (&shared.parts, &shared.readings));
+            (watch.watchers(cpus), None)
+        }
+        some => (Vec::new(), some),
+    }
 }
 
 /// What reads stacks of threads that sleep, where stacks are unwound.

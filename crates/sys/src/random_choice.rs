@@ -264,34 +264,8 @@ const SLOT: u32 = 16;
 /// program if no thread ran: nothing is to be known of idle CPUs.
 fn limit_of_thread((threads, slots): (i32, u32)) -> Vec<u64> {
     const GET_CURRENT_PID_TGID: i32 = 14;
-    /// More would be no other limit.
-    const MOST_HALVINGS: i32 = 24;
-    let number = |value: u32| i32::try_from(value).expect("it is small");
-    let known = [
-        // w4 = how often, now; w3 = up to; w5 = halvings
-        instruction(0x61, 4, 1, 4, 0),
-        instruction(0x04, 4, 0, 0, 1),
-        instruction(0x63, 1, 4, 4, 0),
-        instruction(0x61, 3, 1, 8, 0),
-        instruction(0x61, 5, 1, 12, 0),
-        // if r4 <= r3 or r5 >= MOST_HALVINGS, past what follows
-        instruction(0xbd, 4, 3, 5, 0),
-        instruction(0x35, 5, 0, 4, MOST_HALVINGS),
-        // w3 *= 2; w5 += 1
-        instruction(0x64, 3, 0, 0, 1),
-        instruction(0x63, 1, 3, 8, 0),
-        instruction(0x04, 5, 0, 0, 1),
-        instruction(0x63, 1, 5, 12, 0),
-    ];
-    let new = [
-        // Once, up to FIRST, none.
-        instruction(0x63, 1, 0, 0, 0),
-        instruction(0x62, 1, 0, 4, 1),
-        instruction(0x62, 1, 0, 8, number(FIRST)),
-        instruction(0x62, 1, 0, 12, 0),
-        instruction(0xb7, 5, 0, 0, 0),
-        instruction(0x05, 0, 0, past(known.len()), 0),
-    ];
+    let known = counts_on();
+    let new = counts_from_one(past(known.len()));
     let mut code = vec![
         // w0 = the tid; r2 = where its slot is
         instruction(0x85, 0, 0, 0, GET_CURRENT_PID_TGID),
@@ -325,6 +299,46 @@ fn limit_of_thread((threads, slots): (i32, u32)) -> Vec<u64> {
         instruction(0xbf, 8, 3, 0, 0),
     ]);
     code
+}
+
+fn number(value: u32) -> i32 {
+    i32::try_from(value).expect("it is small")
+}
+
+/// Counts a leaving of the thread that the slot at r1 is of; w5 = its halvings.
+fn counts_on() -> [u64; 11] {
+    /// More would be no other limit.
+    const MOST_HALVINGS: i32 = 24;
+    [
+        // w4 = how often, now; w3 = up to; w5 = halvings
+        instruction(0x61, 4, 1, 4, 0),
+        instruction(0x04, 4, 0, 0, 1),
+        instruction(0x63, 1, 4, 4, 0),
+        instruction(0x61, 3, 1, 8, 0),
+        instruction(0x61, 5, 1, 12, 0),
+        // if r4 <= r3 or r5 >= MOST_HALVINGS, past what follows
+        instruction(0xbd, 4, 3, 5, 0),
+        instruction(0x35, 5, 0, 4, MOST_HALVINGS),
+        // w3 *= 2; w5 += 1
+        instruction(0x64, 3, 0, 0, 1),
+        instruction(0x63, 1, 3, 8, 0),
+        instruction(0x04, 5, 0, 0, 1),
+        instruction(0x63, 1, 5, 12, 0),
+    ]
+}
+
+/// Gives the slot at r1 to the thread w0 and counts its first leaving; w5 = 0. Goes on
+/// `known` instructions later.
+fn counts_from_one(known: i16) -> [u64; 6] {
+    [
+        // Once, up to FIRST, none.
+        instruction(0x63, 1, 0, 0, 0),
+        instruction(0x62, 1, 0, 4, 1),
+        instruction(0x62, 1, 0, 8, number(FIRST)),
+        instruction(0x62, 1, 0, 12, 0),
+        instruction(0xb7, 5, 0, 0, 0),
+        instruction(0x05, 0, 0, known, 0),
+    ]
 }
 
 /// The offset that passes over so many instructions.

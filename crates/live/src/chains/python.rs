@@ -50,10 +50,6 @@ impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
         let Some((at, parts)) = self.python_parts(sample, frames) else {
             return proven;
         };
-        let mut memory = Now {
-            memory: &self.memory,
-            pid,
-        };
         let mut merged = Vec::with_capacity(out.len() + 64);
         let mut rest = out.as_slice();
         let (mut taken, mut proven_now) = (0, None);
@@ -76,22 +72,7 @@ impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
             merged.extend_from_slice(inner);
             (rest, taken) = (outer, taken + count);
             for code in part {
-                let runtimes = &mut self.stacks.runtimes;
-                let name = runtimes.function_name((pid, self.drain), code, &mut memory);
-                let (name, is_new) = match name {
-                    Some(FunctionName::Known(name)) => (name, false),
-                    Some(FunctionName::New(name)) if sample.names == Naming::Provisional => {
-                        (name, true)
-                    }
-                    _ => (UNKNOWN, false),
-                };
-                let mut address = self.names.told_as(process, (PYTHON, name));
-                if is_new {
-                    // It may turn out to be that.
-                    let unknown = self.names.told_as(process, (PYTHON, UNKNOWN));
-                    address = address.and(unknown).and(address.map(provisional));
-                }
-                let Some(address) = address else {
+                let Some(address) = self.told_as_python(process, sample.names, code) else {
                     return proven;
                 };
                 merged.push(address + 1);
@@ -101,6 +82,29 @@ impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
         merged.extend_from_slice(rest);
         *out = merged;
         proven_now
+    }
+
+    /// The address that stands for a function from now on; `None` where there are
+    /// too many.
+    fn told_as_python(&mut self, process: (i32, u64), names: Naming, code: u64) -> Option<u64> {
+        let mut memory = Now {
+            memory: &self.memory,
+            pid: process.0,
+        };
+        let runtimes = &mut self.stacks.runtimes;
+        let name = runtimes.function_name((process.0, self.drain), code, &mut memory);
+        let (name, is_new) = match name {
+            Some(FunctionName::Known(name)) => (name, false),
+            Some(FunctionName::New(name)) if names == Naming::Provisional => (name, true),
+            _ => (UNKNOWN, false),
+        };
+        let address = self.names.told_as(process, (PYTHON, name))?;
+        if !is_new {
+            return Some(address);
+        }
+        // It may turn out to be that.
+        self.names.told_as(process, (PYTHON, UNKNOWN))?;
+        Some(provisional(address))
     }
 
     /// The positions of the interpreter's frames, and what each of them runs.

@@ -18,6 +18,16 @@ pub(crate) struct Opened<T> {
     pub(crate) notices: Vec<String>,
 }
 
+impl<T> Opened<T> {
+    fn new(event: T, planned: Planned, notices: Vec<String>) -> Self {
+        Self {
+            event,
+            planned,
+            notices,
+        }
+    }
+}
+
 /// Opens the event as it was planned or, where that is refused, as near to it
 /// as possible: in user space only, if the kernel is hidden and that may be, and
 /// without the kernel's part of call chains;
@@ -36,13 +46,7 @@ pub(crate) fn open_best<T>(
     loop {
         set_precise(&mut planned, precise);
         let mut errno = match open(&planned.attr) {
-            Ok(event) => {
-                return Ok(Opened {
-                    event,
-                    planned,
-                    notices,
-                });
-            }
+            Ok(event) => return Ok(Opened::new(event, planned, notices)),
             Err(error) => {
                 let errno = error.errno();
                 first_error.get_or_insert(error);
@@ -54,11 +58,7 @@ pub(crate) fn open_best<T>(
                 Some(Ok((event, attr))) => {
                     notices.extend(losses(&planned, &attr));
                     planned.attr = attr;
-                    return Ok(Opened {
-                        event,
-                        planned,
-                        notices,
-                    });
+                    return Ok(Opened::new(event, planned, notices));
                 }
                 // A kernel looks at what it does not know before it looks for
                 // the event and for rights.
