@@ -179,7 +179,11 @@ impl<'a> Session<'a> {
         }
         let counters = &opened.counters;
         self.events = figures(counters, options);
-        if self.showing.metric_only && Table::new(&self.events, &self.layout(1.0)).is_empty() {
+        // Of what cannot be counted more is said at the end.
+        if self.showing.metric_only
+            && Table::new(&self.events, &self.layout(1.0)).is_empty()
+            && !counters.iter().any(Counter::is_blind)
+        {
             (self.say)(
                 "--metric-only: nothing follows from these events\n  \
                  try: with task-clock among them, or -M NAME --metrics-dir DIR",
