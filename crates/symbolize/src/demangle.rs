@@ -1,8 +1,9 @@
 //! Symbol names as their authors wrote them.
 //!
 //! The style is perf's: Rust names without hash, C++ names without return
-//! types and parameters, everything else as it stands.
+//! types and parameters, OCaml's with their modules, everything else as it stands.
 
+mod ocaml;
 mod plain;
 
 use std::fmt::Write;
@@ -60,7 +61,7 @@ fn demangled(text: &str) -> Option<String> {
         }
     }
     if !text.starts_with("_Z") {
-        return None;
+        return ocaml::demangled(text);
     }
     let original = without_clone_suffix(text);
     if let Some(shown) = plain::demangled(original) {
