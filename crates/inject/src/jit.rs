@@ -4,6 +4,7 @@
 use crate::InjectError;
 use crate::image;
 use prof_abi::{AttrFlags, CpuMode, EventAttr, Misc};
+use prof_live::jitdump_pid;
 use prof_perfdata::body::{Body, FileIdentity, Mmap2, Name};
 use prof_perfdata::write::{Trailer, append_short};
 use prof_perfdata::{Events, Reader, Record};
@@ -25,7 +26,7 @@ const SHARED: u32 = 1;
 pub struct MappedDump {
     /// The process.
     pub pid: i32,
-    /// `jit-PID.dump`, in the folder where it was.
+    /// The file, where it was.
     pub path: PathBuf,
 }
 
@@ -41,7 +42,7 @@ pub fn mapped_dumps(mut reader: Reader) -> Result<Vec<MappedDump>, InjectError> 
             Body::Mmap(mapping) => (mapping.pid, mapping.path),
             _ => continue,
         };
-        if is_dump(pid, path.bytes()) {
+        if jitdump_pid(path.bytes()) == Some(pid) {
             let path = PathBuf::from(OsStr::from_bytes(path.bytes()));
             let dump = MappedDump { pid, path };
             if !dumps.contains(&dump) {
@@ -63,12 +64,6 @@ pub fn mapped_dumps(mut reader: Reader) -> Result<Vec<MappedDump>, InjectError> 
         return Err(InjectError::OtherClock);
     }
     Ok(dumps)
-}
-
-/// Whether this is the name of a process's jitdump.
-fn is_dump(pid: i32, path: &[u8]) -> bool {
-    let name = path.rsplit(|&byte| byte == b'/').next();
-    name == Some(format!("jit-{pid}.dump").as_bytes())
 }
 
 /// Whether a mapping is memory without a file, where compilers put code.
@@ -183,7 +178,7 @@ impl Placing {
             _ => return false,
         };
         let path = path.bytes();
-        self.files.pids.contains(&pid) && (is_dump(pid, path) || is_anonymous(path))
+        self.files.pids.contains(&pid) && (jitdump_pid(path) == Some(pid) || is_anonymous(path))
     }
 
     /// Appends the mappings up to a time, all without; how many they are.
@@ -220,12 +215,10 @@ impl Placing {
 
 #[cfg(test)]
 mod tests {
-    use super::{is_anonymous, is_dump};
+    use super::is_anonymous;
 
     #[test]
-    fn a_dump_is_that_of_its_process_and_code_is_in_memory_without_a_file() {
-        assert!(is_dump(7, b"/tmp/jit-7.dump") && is_dump(7, b"jit-7.dump"));
-        assert!(!is_dump(7, b"/tmp/jit-8.dump") && !is_dump(7, b"/tmp/jit-7.dump.old"));
+    fn code_is_in_memory_without_a_file() {
         assert!(is_anonymous(b"//anon") && is_anonymous(b"/memfd:doublemapper (deleted)"));
         assert!(!is_anonymous(b"/usr/bin/node") && !is_anonymous(b"[heap]"));
     }

@@ -1,6 +1,6 @@
 //! Names for code that a JIT compiler made.
 
-use prof_live::MappedDsos;
+use prof_live::{MappedDsos, jitdump_pid};
 use prof_profile::{Avma, DroppedCount, UnnamedReason};
 use prof_symbolize::{Demangle, JitDump, LineFault, Lookup, PerfMap, RunTimeCode, Symbolizer};
 use std::collections::BTreeMap;
@@ -159,13 +159,13 @@ impl RefusedLines {
     }
 }
 
-/// The dump that the process mapped: a file `jit-PID.dump`.
+/// The dump that the process mapped.
 fn dump_path(dsos: &MappedDsos, pid: i32) -> Option<&Path> {
-    let name = format!("jit-{pid}.dump");
-    let mut paths = dsos
+    let mut dumps = dsos
         .iter()
+        .filter(|(_, dso)| jitdump_pid(&dso.path) == Some(pid))
         .map(|(_, dso)| Path::new(OsStr::from_bytes(&dso.path)));
-    paths.find(|path| path.is_absolute() && path.file_name() == Some(OsStr::new(&name)))
+    dumps.find(|path| path.is_absolute())
 }
 
 #[cfg(test)]
@@ -199,7 +199,8 @@ mod tests {
         // No process has this id, so no perf map is in the way.
         let pid = i32::MAX - 7;
         let dir = tempfile::tempdir().expect("a directory");
-        let path = dir.path().join(format!("jit-{pid}.dump"));
+        // As Bun names it.
+        let path = dir.path().join(format!("jit-{}-{pid}.dump", pid - 1));
         std::fs::write(&path, dump()).expect("written");
         let uid = std::fs::metadata(&path).expect("there").uid();
         let mut dsos = MappedDsos::default();

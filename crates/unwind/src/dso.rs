@@ -81,10 +81,10 @@ impl UnwindDso {
     }
 
     /// Unwind information of code that is in no file: the contents of an
-    /// `.eh_frame`, taken to be loaded at `at`. Code and symbols are not
-    /// available.
-    pub fn of_eh_frame(at: Svma, eh_frame: Vec<u8>) -> Self {
-        Self::of(Image::of_eh_frame(at.0, eh_frame))
+    /// `.eh_frame`, taken to be loaded at `at`, whose addresses may be relative to
+    /// `text`, where the code begins. Code and symbols are not available.
+    pub fn of_eh_frame(at: Svma, eh_frame: Vec<u8>, text: Svma) -> Self {
+        Self::of(Image::of_eh_frame(at.0, eh_frame, text.0))
     }
 
     fn of(image: Image) -> Self {

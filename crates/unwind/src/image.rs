@@ -128,13 +128,19 @@ impl Image {
     }
 
     /// An `.eh_frame` of 64 bits without a file, which counts as standing at
-    /// an address.
-    pub(crate) fn of_eh_frame(start: u64, bytes: Vec<u8>) -> Self {
+    /// an address; addresses in it may be relative to `text`.
+    pub(crate) fn of_eh_frame(start: u64, bytes: Vec<u8>, text: u64) -> Self {
         let len = bytes.len() as u64;
         let mut image = Self::empty(Source::Bytes(bytes.into()), true);
         image.eh_frame = Some(Section {
             svma: start..start.saturating_add(len),
             file: 0..len,
+            compressed: false,
+            number: 0,
+        });
+        image.text = Some(Section {
+            svma: text..text,
+            file: 0..0,
             compressed: false,
             number: 0,
         });

@@ -1,5 +1,6 @@
 //! Whole walks over a hand-made ELF file and its damaged copies.
 
+use crate::dso::Rules;
 use crate::{
     CodeAt, Machine, Process, Registers, Source, StackDump, UnwindDso, UnwindDsoId, Unwinder,
 };
@@ -235,4 +236,21 @@ fn damaged_files_end_the_walk_and_nothing_else() {
     for len in 0..good.len() {
         unwind_file(good[..len].to_vec(), &stack);
     }
+}
+
+/// As PHP's compiler tells debuggers of a function of 0x8b bytes: addresses are
+/// relative to its code, which is in no file.
+#[test]
+fn rules_of_code_that_was_made_may_be_relative_to_it() {
+    let cie = [
+        0x14, 0, 0, 0, 0, 0, 0, 0, 1, b'z', b'R', 0, 1, 0x78, 16, 1, 0x23, 0x0c, 7, 8, 0x90, 1, 0,
+        0,
+    ];
+    let fde = [
+        0x14, 0, 0, 0, 0x1c, 0, 0, 0, 0, 0, 0, 0, 0x8b, 0, 0, 0, 0, 0x0e, 0xa0, 1, 0, 0, 0, 0,
+    ];
+    let mut dso = UnwindDso::of_eh_frame(Svma(0), [cie, fde].concat(), Svma(0x1000));
+    let mut covers = |at: u64| matches!(dso.rules(Svma(at), Machine::X86_64), Rules::Row(_));
+    assert!(covers(0x1000) && covers(0x108a));
+    assert!(!covers(0x10) && !covers(0x108b));
 }

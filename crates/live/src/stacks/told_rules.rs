@@ -8,6 +8,7 @@
 
 use super::OpenFile;
 use crate::address_space::Access;
+use crate::jitdump_name::jitdump_pid;
 use crate::processes::Processes;
 use prof_abi::CpuMode;
 use prof_profile::{Avma, Bias, DsoKind, Svma};
@@ -98,20 +99,12 @@ impl Sources {
             let dso = processes.dsos().get(mapping.dso);
             let is_code = mapping.access.has(Access::EXECUTE);
             found.makes_code |= is_code && dso.kind == DsoKind::Jit;
-            if is_code && is_jitdump(&dso.path) && found.dumps.len() < MAX_SOURCES {
+            if is_code && jitdump_pid(&dso.path).is_some() && found.dumps.len() < MAX_SOURCES {
                 found.dumps.push((mapping.start.0, mapping.dso));
             }
         }
         found
     }
-}
-
-/// Whether a path is that of a jitdump: `jit-PID.dump`.
-fn is_jitdump(path: &[u8]) -> bool {
-    let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
-    let number = name.strip_prefix(b"jit-");
-    let number = number.and_then(|rest| rest.strip_suffix(b".dump"));
-    number.is_some_and(|number| !number.is_empty() && number.iter().all(u8::is_ascii_digit))
 }
 
 impl ToldRules {
@@ -251,7 +244,7 @@ impl Known {
     ) {
         let piece = match how {
             Unwinding::EhFrame { at, bytes } => Piece {
-                rules: self.rules((at, &bytes), files),
+                rules: self.rules((at, &bytes), code.start, files),
                 bytes: bytes.len(),
                 ..Piece::default()
             },
@@ -310,7 +303,7 @@ impl Known {
             let rules = rules.map(|(at, bytes)| (*at, bytes.as_slice()));
             let piece = Piece {
                 end: code.end,
-                rules: rules.and_then(|rules| self.rules(rules, files)),
+                rules: rules.and_then(|rules| self.rules(rules, code.start, files)),
                 functions: Arc::clone(&functions),
                 entry,
                 // All share the names.
@@ -322,16 +315,18 @@ impl Known {
         }
     }
 
-    /// Makes rules of unwind information that counts as standing at an address.
+    /// Makes rules of unwind information that counts as standing at an address, for
+    /// code that begins at `text`.
     fn rules(
         &self,
         (at, bytes): (u64, &[u8]),
+        text: u64,
         files: &mut UnwindDsos,
     ) -> Option<(UnwindDsoId, Bias)> {
         if self.pieces.len() >= MAX_PIECES || self.bytes + bytes.len() > MAX_BYTES {
             return None;
         }
-        let id = files.add(UnwindDso::of_eh_frame(Svma(at), bytes.to_vec()));
+        let id = files.add(UnwindDso::of_eh_frame(Svma(at), bytes.to_vec(), Svma(text)));
         Some((id, Bias::between(Avma(0), Svma(0))))
     }
 
@@ -353,7 +348,7 @@ impl Known {
 
 #[cfg(test)]
 mod tests {
-    use super::{Known, MAX_PIECES, Piece, ToldRules, is_jitdump};
+    use super::{Known, MAX_PIECES, Piece, ToldRules};
     use prof_profile::Avma;
     use prof_runtimes::{DumpedCode, Unwinding};
     use prof_unwind::UnwindDsos;
@@ -435,7 +430,7 @@ mod tests {
         for number in 0..MAX_PIECES as u64 + 10 {
             let piece = Piece {
                 end: number * 16 + 16,
-                rules: known.rules((0, &[0; 4]), &mut files),
+                rules: known.rules((0, &[0; 4]), 0, &mut files),
                 bytes: 4,
                 entry: 1,
                 ..Piece::default()
@@ -454,18 +449,5 @@ mod tests {
         known.drop_gone(2, &mut files);
         assert_eq!((known.pieces.len(), known.bytes), (0, 0));
         assert!(ids.iter().all(|&(id, _)| files.get(id).is_none()));
-    }
-
-    #[test]
-    fn jitdumps_are_known_by_their_names() {
-        assert!(is_jitdump(b"/home/u/.debug/jit/x/jit-12.dump"));
-        for other in [
-            &b"/tmp/jit-.dump"[..],
-            b"/tmp/jit-1.dump.so",
-            b"/tmp/jit-x.dump",
-            b"",
-        ] {
-            assert!(!is_jitdump(other));
-        }
     }
 }
