@@ -102,6 +102,49 @@ fn programs_of_every_kind_reach_the_start() {
     }
 }
 
+/// Stacks through code that PCRE2 made, which keeps no frame pointer.
+#[test]
+fn compiled_regular_expressions_have_callers() {
+    let test = "compiled_regular_expressions_have_callers";
+    if !have(test, "grep") {
+        return;
+    }
+    let words = scratch().join("regular.txt");
+    let line = "abacadae bfbdcacf fedcbaab aabbccdd eeffaabb dcdcefab\n";
+    // grep fails if nothing matches.
+    std::fs::write(&words, line.repeat(100_000) + "accefx a\n").expect("written");
+    let recording = scratch().join("regular.data");
+    let words = text(&words);
+    // The library's own frame is of 32 KiB, so whole stacks are not asked for.
+    let pattern = r"(a|b)+[cd]{2,}(?=ef)(\w+) \1";
+    record(
+        &recording,
+        "1999",
+        &["grep", "-acP", pattern, words, words, words],
+    );
+    let output = prof_command()
+        .args(["script", "-F", "ip,dso", "-i"])
+        .arg(&recording)
+        .output()
+        .expect("prof starts");
+    let listed = String::from_utf8_lossy(&output.stdout);
+    let lines: Vec<&str> = listed.lines().collect();
+    let is_made = |line: &str| line.contains("/perf-");
+    let made = lines.iter().filter(|line| is_made(line)).count();
+    if made == 0 {
+        return skipped(test, "grep -P compiles nothing");
+    }
+    let pairs = lines.windows(2).filter(|pair| is_made(pair[0]));
+    let callers: Vec<&str> = pairs.map(|pair| pair[1]).collect();
+    let by_library = callers.iter().filter(|line| line.contains("libpcre2"));
+    let by_library = by_library.count();
+    assert!(made >= 50, "{made} samples of it");
+    assert!(
+        by_library * 100 >= made * 97,
+        "{by_library} of {made} were called by the library"
+    );
+}
+
 #[test]
 fn programs_that_are_deleted_or_have_no_file_reach_the_start() {
     let Some(program) = build("file", &[]) else {

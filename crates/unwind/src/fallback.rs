@@ -5,7 +5,7 @@
 //! be read. At the innermost frame the code itself tells whether the function
 //! has already pushed its frame pointer, or has popped it again; where only
 //! pops and a return follow, in any frame, they tell all (the trampolines of
-//! CPython's `-X perf`).
+//! CPython's `-X perf`). Where no frame pointer is kept, the next return tells.
 
 use crate::cursor::Caller;
 use crate::{Base, CallBefore, CodeAt, Cursor, FpFrom, Machine, Process, Registers, Unwinder};
@@ -17,7 +17,7 @@ const SAME_FUNCTION: u64 = 4096;
 
 /// The caller of a frame without rules.
 pub(crate) fn caller(
-    unwinder: &Unwinder,
+    unwinder: &mut Unwinder,
     cursor: &Cursor,
     process: &mut impl Process,
 ) -> Result<Caller, ChainEnd> {
@@ -39,10 +39,37 @@ pub(crate) fn caller(
     {
         return Ok(caller);
     }
+    if let Some(caller) = by_next_return(unwinder, cursor, process) {
+        return Ok(caller);
+    }
     if cursor.is_exact() && !has_proven_frame(unwinder, registers, process) {
         return Err(ChainEnd::Unproven);
     }
     by_frame_pointer(unwinder, cursor, process)
+}
+
+/// The caller by the next return in the code of a compiler that keeps no frame
+/// pointer (PCRE2's, Ruby's, mono's): the word where that finds its address must
+/// follow a call. The frame pointer may be that of a frame further out.
+fn by_next_return(
+    unwinder: &mut Unwinder,
+    cursor: &Cursor,
+    process: &mut impl Process,
+) -> Option<Caller> {
+    let registers = cursor.registers();
+    if registers.machine() != Machine::X86_64 {
+        return None;
+    }
+    let frame = unwinder
+        .made_frames
+        .by_next_return(registers.pc(), process)?;
+    let mut caller = made::by_code(registers, &frame, process).ok()?;
+    let before = unwinder.call_before(Machine::X86_64, caller.registers.pc(), process)?;
+    // The code was not followed for what else it saves.
+    for number in [3, 12, 13, 14, 15] {
+        caller.registers.forget(number);
+    }
+    before.is_call().then_some(caller)
 }
 
 /// Whether an interrupted function has its frame, as far as that can be told:
@@ -352,6 +379,39 @@ mod tests {
             }
             out.len()
         }
+    }
+
+    #[test]
+    fn code_that_keeps_no_frame_pointer_is_not_taken_for_its_callers() {
+        // What is interrupted: add $8,%rsp; ret. Its caller keeps a frame pointer.
+        struct NoFrame(Alive);
+        impl Process for NoFrame {
+            fn place(&mut self, pc: Avma) -> CodeAt {
+                self.0.place(pc)
+            }
+            fn word(&mut self, address: u64, size: u8) -> Option<u64> {
+                self.0.word(address, size)
+            }
+            fn code(&mut self, at: Avma, out: &mut [u8]) -> usize {
+                let len = self.0.code(at, out);
+                let freeing = [0x48, 0x83, 0xc4, 8, 0xc3];
+                for (byte, address) in out.iter_mut().zip(at.0..) {
+                    let from = address.checked_sub(CODE + 0x200);
+                    let own = from.and_then(|from| freeing.get(from as usize));
+                    *byte = own.copied().unwrap_or(*byte);
+                }
+                len
+            }
+        }
+        let stack = vec![1, CODE + 0x80, 0, 0, STACK + 80, CODE + 0x80, 0];
+        let mut registers = Registers::new(Machine::X86_64, CODE + 0x200, STACK);
+        registers.set(6, STACK + 32);
+        let mut cursor = Cursor::innermost(registers);
+        let mut process = NoFrame(Alive(stack));
+        let stepped = Unwinder::default().step(&mut cursor, &mut process);
+        assert!(stepped.is_ok() && cursor.pc() == CODE + 0x80);
+        assert_eq!(cursor.registers().sp(), STACK + 16);
+        assert_eq!(cursor.registers().fp(), Some(STACK + 32));
     }
 
     #[test]

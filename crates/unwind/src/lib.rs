@@ -34,6 +34,7 @@ mod image;
 mod leaving;
 mod lua;
 mod made;
+mod made_frames;
 mod memory;
 mod registers;
 mod row;

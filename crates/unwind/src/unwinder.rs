@@ -2,6 +2,7 @@
 
 use crate::call::CallBefore;
 use crate::dso::UnwindDsos;
+use crate::made_frames::MadeFrames;
 use crate::memory::{CodeAt, Process, UnwindDsoId};
 use crate::registers::{Machine, Registers};
 use prof_profile::{Avma, Svma};
@@ -44,6 +45,8 @@ pub struct FunctionAt {
 pub struct Unwinder {
     /// The files with unwind information.
     pub dsos: UnwindDsos,
+    /// Frames of code that was made at run time.
+    pub(crate) made_frames: MadeFrames,
 }
 
 impl Unwinder {

@@ -87,6 +87,10 @@ pub(crate) fn by_next_return(
         };
         // It may free arguments.
         if instruction.mnemonic() == Mnemonic::Ret {
+            // A return to what was pushed is a jump.
+            if way.sp.of.is_none() && way.sp.above < 0 {
+                continue;
+            }
             let is_known = way.sp.of.is_none_or(|of| of == machine.fp());
             return frame_of(machine, way.sp, way.fp).filter(|_| is_known);
         }
@@ -327,7 +331,7 @@ mod tests {
             return_address: Slot::FromFp(8),
             caller_fp: Some(CallerFp::Saved(8)),
         });
-        let cases: [(&[u8], Option<CodeFrame>); 9] = [
+        let cases: [(&[u8], Option<CodeFrame>); 10] = [
             // jz 1f; ret; 1: jmp *%rax
             (
                 &[0x74, 1, 0xc3, 0xff, 0xe0],
@@ -342,6 +346,11 @@ mod tests {
             (&[0xff, 0xd0, 0xc3], None),
             // push %rcx; ret
             (&[0x51, 0xc3], None),
+            // jz 1f; push %rcx; ret; 1: add $8,%rsp; ret
+            (
+                &[0x74, 2, 0x51, 0xc3, 0x48, 0x83, 0xc4, 8, 0xc3],
+                frame(8, Some(CallerFp::InRegister)),
+            ),
             // ret $8
             (&[0xc2, 8, 0], frame(0, Some(CallerFp::InRegister))),
             // leave; ret, and behind what changes the register
