@@ -525,7 +525,8 @@ fn made_at_run_time(profile: &Profile) -> (&'static str, &'static str) {
         ),
         false => (
             CAUSE,
-            "record with --call-graph fp, if the runtime keeps frame pointers (node does)",
+            "let the runtime keep frame pointers (MONO_DEBUG=disable_omit_fp mono) or tell \
+             debuggers of its code (php -d opcache.jit_debug=256)",
         ),
     }
 }
@@ -695,8 +696,10 @@ pub fn unnamed(reason: UnnamedReason) -> (&'static str, &'static str) {
         ),
         UnnamedReason::NoPerfMap => (
             "the code was made at run time, and no list of its functions was found",
-            "let the runtime write a perf map (node --perf-basic-prof, erl +JPperf true, \
-             mono --jitmap, java -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit)",
+            "let the runtime write a perf map or jitdump (node --perf-basic-prof, deno \
+             --v8-flags=--perf-basic-prof, BUN_JSC_useJITDump=1 bun, erl +JPperf true, mono \
+             --jitmap, java -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit) or tell \
+             debuggers (php -d opcache.jit_debug=256)",
         ),
         UnnamedReason::NotInPerfMap => (
             "code made at run time that its perf map or jitdump does not name",
