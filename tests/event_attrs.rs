@@ -135,9 +135,9 @@ const DIFFERENCES: &[(&str, &[&str], &str)] = &[
         "samples are put into order by their times",
     ),
     (
-        "sample_type -ID",
-        &["page-faults", ",cs"],
-        "IDENTIFIER says the same at a fixed place",
+        "sample_type +ID",
+        &["/time=0/,", "call-graph=fp/,cs"],
+        "with both ids the kernel fills in ours beside another recorder",
     ),
     (
         "sample_type +IDENTIFIER",

@@ -2,7 +2,7 @@
 //! the recording of the other.
 
 use crate::oracle::{
-    compiled, excerpt, may_record_all, perf_at, perfs, prof, prof_command, scratch,
+    compiled, excerpt, have, may_record_all, perf_at, perfs, prof, prof_command, scratch,
 };
 
 /// The number behind `field` in a line of `dump`.
@@ -69,4 +69,36 @@ fn what_the_kernel_tells_two_recorders_is_right_in_both() {
             assert!(shown.contains("works_between_loads"), "{}", excerpt(&shown));
         }
     }
+}
+
+/// Of several events that a switch of context makes overflow, the kernel fills
+/// in ids only as far as those before did not have them.
+#[test]
+fn samples_of_several_software_events_are_known_beside_another_recorder() {
+    let test = "samples_of_several_software_events_are_known_beside_another_recorder";
+    if !have(test, "perf") || !may_record_all(test) {
+        return;
+    }
+    let folder = tempfile::tempdir_in(scratch()).expect("a folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("plain").to_owned();
+    let (outer, inner) = (path("outer.data"), path("inner.data"));
+    let recorded = prof_command()
+        .args(["record", "-q", "-B", "-a", "-m", "8M", "-c", "1"])
+        .args(["-e", "page-faults,cs", "-o", &outer, "--"])
+        .args(["perf", "record", "-q", "-a", "-c", "1", "-e", "cs", "-g"])
+        .args(["--sample-identifier", "-o", &inner, "--", "sleep", "0.5"])
+        .output()
+        .expect("prof starts");
+    assert!(recorded.status.success(), "{}", excerpt(&recorded));
+    let listed = prof(&["script", "-F", "event", "-i", &outer]);
+    let is_switch = |line: &&str| line.contains("cs:");
+    let switches = listed.text().lines().filter(is_switch).count() as u64;
+    // Recorders of our kind, which other tests run, have both ids, too, and take
+    // some away. Without both, nothing is known while perf records.
+    let is_told = |line: &&str| line.contains("an event id that no event of the recording has");
+    let line = listed.stderr.lines().find(is_told);
+    let unknown = line.map_or(0, |line| number(line, ".data: ").expect("how many"));
+    let told = excerpt(&listed.stderr);
+    assert!(switches > 100, "{switches} switches: {told}");
+    assert!(unknown * 10 < switches, "{switches} switches: {told}");
 }

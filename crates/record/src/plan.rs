@@ -6,6 +6,7 @@ use crate::planned::{Limits, OnCpus, Planned, Role, is_clock, samples_due};
 use crate::ring_terms;
 use crate::sampling_attr::{UNWIND_REGISTERS, has_times, is_system, sampling_attr, set_clock};
 use crate::waits;
+use crate::witness::shares_samples;
 use prof_abi::{AttrFlags, EventAttr, ReadFormat, SampleType, Software, event_kind};
 
 /// What is recorded by default: the first that can be opened is taken. On a
@@ -93,11 +94,23 @@ pub(crate) fn plan(options: &Options, specs: &[EventSpec], limits: Limits) -> Ve
     set_side_band(options, dumps, &mut planned[side_band].attr);
     let has_witness = wants_snapshots(options, &planned, limits.cpus);
     if planned.len() > 1 || options.extras.identifier || has_witness || options.waits.is_some() {
+        let ids = ids(&planned);
         for event in &mut planned {
-            event.attr.sample_type = event.attr.sample_type.with(SampleType::IDENTIFIER);
+            event.attr.sample_type = event.attr.sample_type.with(ids);
         }
     }
     planned
+}
+
+/// What tells whose a record is. Of several events that one occurrence makes
+/// overflow, the kernel fills in of each sample only what those before did not
+/// ask for (`do_perf_sw_event`, `perf_prepare_sample`), ids too: beside another
+/// recorder's event with `IDENTIFIER`, which has no `ID`, both make it ours.
+fn ids(planned: &[Planned]) -> SampleType {
+    match planned.len() > 1 && planned.iter().any(|event| shares_samples(&event.attr)) {
+        true => SampleType::IDENTIFIER | SampleType::ID,
+        false => SampleType::IDENTIFIER,
+    }
 }
 
 /// Whether nothing but the target and its size speaks against events of whole

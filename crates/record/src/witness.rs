@@ -91,9 +91,10 @@ impl WitnessSamples {
 }
 
 /// Whether the kernel prepares one sample for all events of this kind.
-fn shares_samples(attr: &EventAttr) -> bool {
-    let is_clock = [Software::CPU_CLOCK, Software::TASK_CLOCK].contains(&Software(attr.config));
-    attr.kind == event_kind::SOFTWARE && !is_clock
+pub(crate) fn shares_samples(attr: &EventAttr) -> bool {
+    // A dummy never occurs.
+    let apart = [Software::CPU_CLOCK, Software::TASK_CLOCK, Software::DUMMY];
+    attr.kind == event_kind::SOFTWARE && !apart.contains(&Software(attr.config))
 }
 
 #[cfg(test)]

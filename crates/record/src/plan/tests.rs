@@ -230,6 +230,22 @@ fn a_limit_of_chains_asks_for_chains() {
 }
 
 #[test]
+fn samples_that_the_kernel_shares_have_both_ids() {
+    let both = SampleType::ID | SampleType::IDENTIFIER;
+    let ids = |events: &str| {
+        let planned = plan(&options(), &self::events(events), LIMITS);
+        let ids = planned
+            .iter()
+            .map(|event| event.attr.sample_type.0 & both.0);
+        SampleType(ids.reduce(|one, other| one & other).unwrap_or(0))
+    };
+    assert_eq!(ids("page-faults,cs"), both);
+    assert_eq!(ids("cpu-clock,cs"), both);
+    assert_eq!(ids("cpu-clock,task-clock"), SampleType::IDENTIFIER);
+    assert_eq!(ids("cs"), SampleType(0));
+}
+
+#[test]
 fn mappings_of_data_and_sources_of_data_come_without_addresses() {
     let mut options = options();
     options.extras.data_mappings = true;
