@@ -337,7 +337,8 @@ fn stop(set: &OpenSet, shared: &Shared, deep: Option<&DeepStacks<'_>>) {
 /// and nothing where they are not.
 #[derive(Default)]
 struct Unwound<'a> {
-    /// For the draining thread: what is unwound does not go to the file.
+    /// For the draining thread: what is unwound does not go to the file, nor what is of
+    /// no event.
     trim: Option<Trim>,
     /// For the writing thread.
     unwinding: Option<Unwinding>,
@@ -353,7 +354,10 @@ impl<'a> Unwound<'a> {
         opened: &[EventDescription],
     ) -> Self {
         if !matches!(options.stacks, Stacks::Unwound(_)) {
-            return Self::default();
+            return Self {
+                trim: Trim::of_shared(opened),
+                ..Self::default()
+            };
         }
         let witness = set.witness.as_ref();
         // Waits are their own witness.

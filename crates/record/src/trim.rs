@@ -1,12 +1,16 @@
 //! Samples without the part of their stack dump that holds nothing, or that
-//! there is no room for.
+//! there is no room for, and without what is behind their fields.
 //!
 //! The kernel reserves the whole dump in the ring, however little of the
 //! stack there was to copy. Where the dump only goes to the unwinder, what is
 //! not valid need not be copied out of the ring. And where the unwinder cannot
 //! keep up, a sample with less of its stack is better than none.
+//!
+//! Of a software event that several recorders count the kernel makes one
+//! sample for all of them (`do_perf_sw_event`), as long as what each asked for
+//! together: behind the fields of ours then stands what was in the ring before.
 
-use crate::witness::WitnessSamples;
+use crate::witness::{WitnessSamples, shares_samples};
 use prof_abi::{ByteOrder, RecordType};
 use prof_perfdata::write::{EventDescription, shorten_user_stack};
 use prof_perfdata::{Event, Events, Record};
@@ -17,16 +21,39 @@ pub(crate) struct Trim {
     events: Events,
     /// The event whose records are left out.
     witness: WitnessSamples,
+    dumps: Dumps,
+}
+
+/// What becomes of stack dumps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Dumps {
+    Shortened,
+    Kept,
 }
 
 impl Trim {
-    /// Records of `witness` only served to read stacks.
+    /// Of samples that are unwound. Records of `witness` only served to read stacks.
     pub(crate) fn new(opened: &[EventDescription], witness: WitnessSamples) -> Self {
+        Self::of((opened, witness), Dumps::Shortened)
+    }
+
+    /// Of samples that are written as they are; `None` where none can have anything
+    /// behind its fields.
+    pub(crate) fn of_shared(opened: &[EventDescription]) -> Option<Self> {
+        let may_be = opened.iter().any(|event| shares_samples(&event.attr));
+        may_be.then(|| Self::of((opened, WitnessSamples::default()), Dumps::Kept))
+    }
+
+    fn of((opened, witness): (&[EventDescription], WitnessSamples), dumps: Dumps) -> Self {
         let mut events = Events::new(ByteOrder::NATIVE);
         for event in opened {
             events.push(Event::new(event.attr.clone(), event.ids.clone()));
         }
-        Self { events, witness }
+        Self {
+            events,
+            witness,
+            dumps,
+        }
     }
 
     /// The event whose records are left out.
@@ -34,8 +61,8 @@ impl Trim {
         &self.witness
     }
 
-    /// Appends the record; if it has a stack dump with what is valid of it and
-    /// at most `most` bytes, a multiple of 8.
+    /// Appends the record without what is behind its fields; if it is unwound and has a
+    /// stack dump with what is valid of it and at most `most` bytes, a multiple of 8.
     pub(crate) fn append(&self, record: &[u8], most: usize, out: &mut Vec<u8>) {
         if !self.witness.is_empty() && self.append_of_witness(record, out) {
             return;
@@ -77,15 +104,28 @@ impl Trim {
         true
     }
 
-    /// Appends the record with its dump shortened to what is valid; `None`,
-    /// and nothing appended, if there is nothing to shorten.
+    /// Appends the record shortened; `None`, and nothing appended, if there is
+    /// nothing to shorten.
     fn append_trimmed(&self, record: &[u8], most: usize, out: &mut Vec<u8>) -> Option<()> {
         let view = Record::new(record, 0, &self.events)?;
         if view.kind != RecordType::SAMPLE {
             return None;
         }
         let sample = view.sample_of(view.event()?).ok()?;
-        shorten_user_stack(&sample, most, out).then_some(())
+        let behind = sample.extra().len();
+        if behind > 0 {
+            let fields = record.get(..record.len() - behind)?;
+            let mut fields = fields.to_vec();
+            let size = u16::try_from(fields.len()).ok()?;
+            let place = fields.get_mut(6..8)?;
+            place.copy_from_slice(&size.to_ne_bytes());
+            if self.append_trimmed(&fields, most, out).is_none() {
+                out.extend_from_slice(&fields);
+            }
+            return Some(());
+        }
+        let is_unwound = self.dumps == Dumps::Shortened;
+        (is_unwound && shorten_user_stack(&sample, most, out)).then_some(())
     }
 }
 
@@ -195,5 +235,51 @@ mod tests {
             assert_eq!(trimmed.data_src(), Some(11));
             assert_eq!(trimmed.regs_user().and_then(|regs| regs.get(1)), Some(9));
         }
+    }
+
+    #[test]
+    fn what_is_behind_the_fields_is_left_out() {
+        let opened = EventDescription {
+            attr: attr(),
+            ids: vec![1],
+            name: String::new(),
+        };
+        // The kernel made room for what another recorder's event asked for.
+        let mut grown = sample(16);
+        grown.extend([0xee; 24]);
+        let size = grown.len() as u16;
+        grown[6..8].copy_from_slice(&size.to_ne_bytes());
+        let opened = std::slice::from_ref(&opened);
+        let unwound = Trim::new(opened, WitnessSamples::default());
+        let as_it_is = Trim::of((opened, WitnessSamples::default()), super::Dumps::Kept);
+        let mut shorter = Vec::new();
+        unwound.append(&sample(16), usize::MAX, &mut shorter);
+        for (trim, expected) in [(unwound, shorter), (as_it_is, sample(16))] {
+            let mut out = Vec::new();
+            trim.append(&grown, usize::MAX, &mut out);
+            assert_eq!(out, expected, "{:?}", trim.dumps);
+        }
+    }
+
+    #[test]
+    fn only_events_that_several_recorders_share_are_looked_at() {
+        let of = |kind, config| {
+            let attr = EventAttr {
+                kind,
+                config,
+                ..attr()
+            };
+            let name = String::new();
+            Trim::of_shared(&[EventDescription {
+                attr,
+                ids: vec![1],
+                name,
+            }])
+            .is_some()
+        };
+        use prof_abi::{Software, event_kind};
+        assert!(of(event_kind::SOFTWARE, Software::CONTEXT_SWITCHES.0));
+        assert!(!of(event_kind::SOFTWARE, Software::CPU_CLOCK.0));
+        assert!(!of(event_kind::HARDWARE, 0));
     }
 }
