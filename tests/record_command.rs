@@ -122,7 +122,7 @@ fn what_is_wrong_is_refused_by_name_with_exit_code_2() {
         (&["-e", "cycels", "true"][..], "did you mean cycles?"),
         (&["-e", "cpu-clock:x", "true"], "'x'"),
         (&["--affinity", "core", "true"], "not node, cpu or sys"),
-        (&["--threads", "true"], "--threads"),
+        (&["--kcore", "true"], "--kcore"),
         (&["-z23", "true"], "--compression-level"),
         (&["-G", "some", "true"], "-a"),
         (&["-F", "0", "true"], "frequency"),
