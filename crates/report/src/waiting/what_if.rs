@@ -39,6 +39,12 @@ const OTHERS: f64 = 0.5;
 /// And which of several branches is the longest: this share of the elapsed time,
 /// where they had the CPUs all the time.
 const BRANCHES: f64 = 0.07;
+/// And which of the program's own threads has a CPU when: this share of the elapsed
+/// time, if they waited for each other's all the time.
+const TURNS: f64 = 0.08;
+/// What is not in the function takes so much more or less in another run, which may
+/// make another branch the longest.
+const REST: f64 = 0.05;
 /// The most that half of the interval is, as a share of the elapsed time: 5 %,
 /// rounded to whole ns.
 const MOST: f64 = 0.0499;
@@ -82,6 +88,8 @@ struct Replay<'w, 'p> {
     /// Of each stack: how long it takes of what it took.
     scale: FxHashMap<StackId, f64>,
     factor: f64,
+    /// And of what is not in the function.
+    rest: f64,
     is_in: &'w dyn Fn(StackId) -> bool,
     others: Others,
     at: FxHashMap<i32, At>,
@@ -110,11 +118,12 @@ enum Happens {
 
 /// The elapsed time if what the stacks of `is_in` took were `factor` of that.
 pub(super) fn estimate(ways: &Ways<'_>, is_in: &dyn Fn(StackId) -> bool, factor: f64) -> Estimate {
-    let played = |factor: f64, others: Others| {
+    let played = |factor: f64, others: Others, rest: f64| {
         let mut replay = Replay {
             ways,
             scale: FxHashMap::default(),
             factor,
+            rest,
             is_in,
             others,
             at: FxHashMap::default(),
@@ -127,17 +136,26 @@ pub(super) fn estimate(ways: &Ways<'_>, is_in: &dyn Fn(StackId) -> bool, factor:
     };
     let elapsed = ways.end.saturating_sub(ways.begin);
     // What playing it unchanged differs by is no effect of the function.
-    let unchanged = played(1.0, Others::Stay);
-    let scaled = played(factor, Others::Scale) - unchanged;
-    let stayed = played(factor, Others::Stay) - unchanged;
+    let effect = |others: Others, rest: f64| {
+        let unchanged = played(1.0, Others::Stay, rest);
+        played(factor, others, rest) - unchanged
+    };
+    let scaled = effect(Others::Scale, 1.0);
+    let stayed = effect(Others::Stay, 1.0);
+    let [less, more] = [1.0 - REST, 1.0 + REST].map(|rest| effect(Others::Stay, rest));
     let estimate = elapsed as f64 + scaled;
     let (function_ns, samples) = in_function(ways, is_in);
     let saved = (elapsed as f64 - estimate).abs();
     let relative = 1.96 / (samples.max(1) as f64).sqrt();
     let sampling = saved * relative.min(1.0);
-    let share = MODEL.max(BRANCHES * taken_by_others(ways));
+    let waited = waited_for_cpus(ways);
+    let share = MODEL
+        .max(BRANCHES * waited.others)
+        .hypot(TURNS * waited.own);
     let model = (share * elapsed as f64).hypot(OTHERS * (scaled - stayed));
-    let margin = sampling.hypot(model).min(MOST * elapsed as f64);
+    let branch = (stayed - less).abs().max((stayed - more).abs());
+    let margin = sampling.hypot(model).hypot(branch);
+    let margin = margin.min(MOST * elapsed as f64);
     Estimate {
         elapsed,
         estimate,
@@ -147,10 +165,17 @@ pub(super) fn estimate(ways: &Ways<'_>, is_in: &dyn Fn(StackId) -> bool, factor:
     }
 }
 
-/// The share of the time in which threads ran or could have that other programs
-/// had the CPU.
-fn taken_by_others(ways: &Ways<'_>) -> f64 {
-    let (mut taken, mut ran) = (0_u64, 0_u64);
+/// Shares of the time in which threads ran or could have.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct WaitedForCpus {
+    /// In which other programs had the CPU.
+    others: f64,
+    /// In which threads of the program had it.
+    own: f64,
+}
+
+fn waited_for_cpus(ways: &Ways<'_>) -> WaitedForCpus {
+    let (mut by_others, mut by_own, mut ran) = (0_u64, 0_u64, 0_u64);
     for (tid, offs) in ways.lives.threads().filter(|&(tid, _)| tid > 0) {
         ways.runs.stacks(tid, (ways.begin, ways.end), |_, ns| {
             ran = ran.saturating_add(ns);
@@ -165,10 +190,15 @@ fn taken_by_others(ways: &Ways<'_>) -> f64 {
                 })
             });
             let waited = off.end.saturating_sub(off.begin);
-            taken = taken.saturating_add(waited.saturating_sub(own));
+            by_own = by_own.saturating_add(own.min(waited));
+            by_others = by_others.saturating_add(waited.saturating_sub(own));
         }
     }
-    taken as f64 / taken.saturating_add(ran).max(1) as f64
+    let all = by_others.saturating_add(by_own).saturating_add(ran).max(1) as f64;
+    WaitedForCpus {
+        others: by_others as f64 / all,
+        own: by_own as f64 / all,
+    }
 }
 
 /// How long such stacks ran, and how many samples that rests on.
@@ -268,11 +298,12 @@ impl Replay<'_, '_> {
 
     /// How long a thread ran in these times, and would run in what it did there.
     fn ran(&mut self, tid: i32, times: (u64, u64)) -> Ran {
-        let (scale, is_in, factor) = (&mut self.scale, self.is_in, self.factor);
+        let (scale, is_in) = (&mut self.scale, self.is_in);
+        let (factor, rest) = (self.factor, self.rest);
         let mut sum = Ran::default();
         self.ways.runs.stacks(tid, times, |stack, ns| {
             let of_stack = scale.entry(stack);
-            let of_stack = of_stack.or_insert_with(|| if is_in(stack) { factor } else { 1.0 });
+            let of_stack = of_stack.or_insert_with(|| if is_in(stack) { factor } else { rest });
             sum.was += ns as f64;
             sum.would += ns as f64 * *of_stack;
         });
