@@ -44,15 +44,22 @@ pub fn runs_needed(scatter: Scatter, difference: f64, level: f64) -> Option<u64>
         let unsure = noncentral_quantile(to_differ, to_find, df).powi(2);
         2.0 * unsure.min(MOST_MORE * known) * ratio * ratio
     };
-    // With few degrees of freedom the formula asks for too many, from above
-    // it comes down to the answer.
+    // The more runs, the fewer are asked for, since their scatter is known better. With
+    // two or three a small level asks for hundreds: so the least number that is as many
+    // as it asks for is looked for, first upwards, then between.
+    let is_enough = |count: f64| runs(2.0 * count - 2.0).ceil() <= count;
     let mut count = runs(f64::INFINITY).ceil().max(2.0);
-    for _ in 0..20 {
-        let next = runs(2.0 * count - 2.0).ceil().max(2.0);
-        if next <= count {
-            break;
+    let (mut too_few, mut step) = (count - 1.0, 1.0);
+    while count <= 1e6 && !is_enough(count) {
+        (too_few, step) = (count, 2.0 * step);
+        count += step;
+    }
+    while count - too_few > 1.0 {
+        let middle = ((too_few + count) / 2.0).floor();
+        match is_enough(middle) {
+            true => count = middle,
+            false => too_few = middle,
         }
-        count += ((next - count) / 2.0).ceil();
     }
     (count <= 1e6).then_some(count as u64)
 }
@@ -124,6 +131,18 @@ mod tests {
             assert!((found / quantile - 1.0).abs() < 0.011, "{found} {quantile}");
         }
         assert!(noncentral_quantile(2.0, 1.2816, 0.5).is_infinite());
+    }
+
+    #[test]
+    fn a_larger_difference_never_asks_for_more_runs() {
+        // Of hundreds of rows each has a small level.
+        for (df, level) in [(8.0, 0.05), (8.0, 0.05 / 300.0), (f64::INFINITY, 1e-5)] {
+            let scatter = Scatter { deviation: 1.0, df };
+            let needed = |tenths: u32| runs_needed(scatter, f64::from(tenths) / 10.0, level);
+            let needed: Vec<u64> = (1..=80).map(|tenths| needed(tenths).unwrap()).collect();
+            assert!(needed.is_sorted_by(|less, more| less >= more), "{needed:?}");
+            assert!(needed[79] <= 6, "{needed:?}");
+        }
     }
 
     #[test]
