@@ -157,6 +157,19 @@ fn every_perf_reads_our_files() {
     }
 }
 
+/// Counts the threads of a process.
+fn of_threads(pid: &str) -> [&str; 7] {
+    [
+        "--per-thread",
+        "-p",
+        pid,
+        "-e",
+        "page-faults:u",
+        "sleep",
+        "0.05",
+    ]
+}
+
 #[test]
 fn threads_have_their_names_in_files() {
     let test = "threads_have_their_names_in_files";
@@ -164,15 +177,7 @@ fn threads_have_their_names_in_files() {
         return;
     }
     let own = std::process::id().to_string();
-    let options = [
-        "--per-thread",
-        "-p",
-        &own,
-        "-e",
-        "page-faults:u",
-        "sleep",
-        "0.05",
-    ];
+    let options = of_threads(&own);
     let file = Recorded::by(|args| prof(args), &options);
     let args = with_mode(file.file(), "");
     let ours = prof(&args).succeeded("stat report").text();
@@ -210,15 +215,7 @@ fn files_of_the_newest_perf_are_shown_in_their_mode() {
         return;
     }
     let own = std::process::id().to_string();
-    let threads = [
-        "--per-thread",
-        "-p",
-        &own,
-        "-e",
-        "page-faults:u",
-        "sleep",
-        "0.05",
-    ];
+    let threads = of_threads(&own);
     let cores = ["-a", "--per-core", "-e", "page-faults", "sleep", "0.05"];
     let newest = Path::new(&newest);
     let by = |options: &[&str]| Recorded::by(|args| perf_at(newest, args), options);

@@ -2,6 +2,7 @@
 //! after `--no-NAME`. The last one counts.
 
 use clap::{Arg, ArgAction, Command, Id};
+use std::collections::HashSet;
 
 /// Commands that perf has too.
 const COMMANDS: [&str; 9] = [
@@ -21,9 +22,10 @@ const COMMANDS: [&str; 9] = [
 pub(crate) fn with_negations(cli: Command) -> Command {
     cli.mut_subcommands(|command| match COMMANDS.contains(&command.get_name()) {
         true => {
-            let negations: Vec<Arg> = command
-                .get_arguments()
-                .filter_map(|arg| negation(&command, arg))
+            let names: HashSet<&str> = command.get_arguments().flat_map(names_of).collect();
+            let arguments = command.get_arguments();
+            let negations: Vec<Arg> = arguments
+                .filter_map(|arg| negation((&command, &names), arg))
                 .collect();
             command.args(negations)
         }
@@ -31,8 +33,9 @@ pub(crate) fn with_negations(cli: Command) -> Command {
     })
 }
 
-/// What takes `arg` back, unless the command has an option of that name.
-fn negation(command: &Command, arg: &Arg) -> Option<Arg> {
+/// What takes `arg` back, unless the command has an option of that name: `names` are
+/// those of its options.
+fn negation((command, names): (&Command, &HashSet<&str>), arg: &Arg) -> Option<Arg> {
     let name = arg.get_long()?;
     let is_call_graph = name == "call-graph";
     let takes_values = arg
@@ -42,11 +45,9 @@ fn negation(command: &Command, arg: &Arg) -> Option<Arg> {
     if !is_flag && takes_values && !is_call_graph {
         return None;
     }
-    let aliases = arg.get_all_aliases().unwrap_or_default();
-    let mut others: Vec<String> = std::iter::once(&name)
-        .chain(&aliases)
-        .map(|name| negated(name))
-        .filter(|other| !has(command, other))
+    let mut others: Vec<String> = names_of(arg)
+        .map(negated)
+        .filter(|other| !names.contains(other.as_str()))
         .collect();
     if others.is_empty() {
         return None;
@@ -73,11 +74,10 @@ fn negated(name: &str) -> String {
     }
 }
 
-fn has(command: &Command, name: &str) -> bool {
-    command.get_arguments().any(|arg| {
-        let aliases = arg.get_all_aliases().unwrap_or_default();
-        arg.get_long() == Some(name) || aliases.contains(&name)
-    })
+/// An option's name, and what else it is called.
+fn names_of(arg: &Arg) -> impl Iterator<Item = &str> {
+    let aliases = arg.get_all_aliases().unwrap_or_default();
+    arg.get_long().into_iter().chain(aliases)
 }
 
 #[cfg(test)]

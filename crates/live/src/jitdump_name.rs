@@ -4,7 +4,7 @@ use std::str;
 
 /// The process that writes the jitdump at a path, by its name: `jit-PID.dump`, or
 /// JavaScriptCore's `jit-TID-PID.dump` and, in the folder of temporary files,
-/// `jit-TID-PID-XXXXXX`. `None` of another file.
+/// `jit-TID-PID-` with six letters or digits. `None` of another file.
 pub fn jitdump_pid(path: &[u8]) -> Option<i32> {
     let name = path.rsplit(|&byte| byte == b'/').next()?;
     let name = str::from_utf8(name.strip_prefix(b"jit-")?).ok()?;
