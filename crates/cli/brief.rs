@@ -172,7 +172,7 @@ mod tests {
 
     #[test]
     fn what_h_shows_fits_a_screen() {
-        let mut cli = parser(None);
+        let mut cli = parser(None, &[]);
         cli.build();
         for command in cli.get_subcommands() {
             let text = command.clone().term_width(100).render_help().to_string();
@@ -193,7 +193,7 @@ mod tests {
 
     #[test]
     fn what_is_shown_is_there() {
-        let cli = parser(None);
+        let cli = parser(None, &[]);
         for (name, shown) in SHOWN {
             let command = cli.find_subcommand(name).expect("a command");
             for id in shown {
@@ -213,7 +213,7 @@ mod tests {
             ),
             (["prof", "stat", "-r", "-2", "./app"], "--repeat"),
         ] {
-            let error = parser(Some(words[1].as_ref()))
+            let error = parser(Some(words[1].as_ref()), &[])
                 .try_get_matches_from(words)
                 .expect_err("no value");
             let text = error.to_string();

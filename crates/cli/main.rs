@@ -141,18 +141,19 @@ pub(crate) fn whole() -> clap::Command {
     with_options(|_| true)
 }
 
-/// The command line as it is parsed: with the options of the command that is
+/// The command line as `words` are parsed: with the options of the command that is
 /// named, or of all where none is.
-fn parser(named: Option<&OsStr>) -> clap::Command {
+fn parser(named: Option<&OsStr>, words: &[OsString]) -> clap::Command {
     let cli = with_options(|command| named.is_none_or(|name| name == command));
     let is_there = |name| {
         cli.get_subcommands()
             .any(|command| name == command.get_name())
     };
     if named.is_some_and(|name| !is_there(name)) {
-        return parser(None);
+        return parser(None, words);
     }
-    brief::with_negative_numbers(negated::with_negations(brief::shortened(cli)))
+    let cli = negated::with_negations(brief::shortened(cli), words);
+    brief::with_negative_numbers(cli)
 }
 
 /// The command line with the options of some commands.
@@ -172,7 +173,7 @@ fn main() -> ExitCode {
     let _ = signal::outlive_size_limits();
     // Usage errors exit 2; help and versions 0, where they could be written.
     let arguments: Vec<OsString> = std::env::args_os().collect();
-    let parser = parser(arguments.get(1).map(OsString::as_os_str));
+    let parser = parser(arguments.get(1).map(OsString::as_os_str), &arguments);
     let arguments = attached::with_signs(&parser, arguments);
     let matches = parser.try_get_matches_from(arguments);
     let cli = matches.and_then(|matches| Cli::from_arg_matches(&matches));
@@ -264,9 +265,20 @@ fn command_to_type(error: &clap::Error) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsString;
+
+    /// The parser of a line with an option that no command has by that name, so that
+    /// all has its negations.
+    fn whole_parser(named: Option<&str>) -> clap::Command {
+        super::parser(
+            named.map(AsRef::as_ref),
+            &[OsString::from("--no-such-option")],
+        )
+    }
+
     #[test]
     fn perf_s_commands_that_are_told_are_none_of_ours() {
-        let cli = super::parser(None);
+        let cli = whole_parser(None);
         for (name, instead) in super::OF_PERF {
             assert!(cli.find_subcommand(name).is_none(), "{name}");
             assert!(instead.contains("prof "), "{name}: {instead}");
@@ -275,15 +287,15 @@ mod tests {
 
     #[test]
     fn the_flags_of_all_commands_are_consistent() {
-        super::parser(None).debug_assert();
+        whole_parser(None).debug_assert();
     }
 
     #[test]
     fn a_command_that_is_named_has_its_options_and_others_have_none() {
-        let whole = super::parser(None);
+        let whole = whole_parser(None);
         for of_all in whole.get_subcommands() {
             let name = of_all.get_name();
-            let cli = super::parser(Some(name.as_ref()));
+            let cli = whole_parser(Some(name));
             for command in cli.get_subcommands() {
                 let ids = |command: &clap::Command| -> Vec<String> {
                     command
@@ -296,7 +308,7 @@ mod tests {
                 assert_eq!(ids(command), expected, "{name}: {}", command.get_name());
             }
         }
-        let unknown = super::parser(Some("no-such-command".as_ref()));
+        let unknown = whole_parser(Some("no-such-command"));
         let record = unknown.find_subcommand("record").expect("a command");
         assert!(record.get_arguments().count() > 20);
         assert!(

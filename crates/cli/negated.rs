@@ -3,6 +3,7 @@
 
 use clap::{Arg, ArgAction, Command, Id};
 use std::collections::HashSet;
+use std::ffi::OsString;
 
 /// Commands that perf has too.
 const COMMANDS: [&str; 9] = [
@@ -19,10 +20,17 @@ const COMMANDS: [&str; 9] = [
 
 /// The command line where flags of the commands of perf can be taken back, and
 /// call graphs. Help does not show it.
-pub(crate) fn with_negations(cli: Command) -> Command {
+///
+/// There are more negations than flags, and making them takes longer than to parse a
+/// line. So a command has them only if one of the `words` of the line is an option
+/// that it does not have by that very name.
+pub(crate) fn with_negations(cli: Command, words: &[OsString]) -> Command {
     cli.mut_subcommands(|command| match COMMANDS.contains(&command.get_name()) {
         true => {
             let names: HashSet<&str> = command.get_arguments().flat_map(names_of).collect();
+            if words.iter().all(|word| !is_other_option(word, &names)) {
+                return command;
+            }
             let arguments = command.get_arguments();
             let negations: Vec<Arg> = arguments
                 .filter_map(|arg| negation((&command, &names), arg))
@@ -31,6 +39,14 @@ pub(crate) fn with_negations(cli: Command) -> Command {
         }
         false => command,
     })
+}
+
+/// Whether a word is an option by a name that is none of `names`.
+fn is_other_option(word: &OsString, names: &HashSet<&str>) -> bool {
+    let text = word.to_string_lossy();
+    let option = text.strip_prefix("--").unwrap_or_default();
+    let name = option.split('=').next().unwrap_or_default();
+    !name.is_empty() && !names.contains(name)
 }
 
 /// What takes `arg` back, unless the command has an option of that name: `names` are
@@ -84,6 +100,7 @@ fn names_of(arg: &Arg) -> impl Iterator<Item = &str> {
 mod tests {
     use super::with_negations;
     use clap::{Arg, ArgAction, Command};
+    use std::ffi::OsString;
 
     #[test]
     fn the_last_of_an_option_and_its_negation_counts() {
@@ -98,12 +115,14 @@ mod tests {
             ])
             .arg(Arg::new("stacks").short('g').action(ArgAction::SetTrue))
             .arg(Arg::new("call_graph").long("call-graph"));
-        let cli = with_negations(Command::new("prof").subcommand(command));
+        let cli = Command::new("prof").subcommand(command);
         let given = |line: &str| -> Vec<String> {
             let words = ["prof", "record"]
                 .into_iter()
                 .chain(line.split_whitespace());
-            let matches = cli.clone().try_get_matches_from(words).expect("known");
+            let words: Vec<OsString> = words.map(OsString::from).collect();
+            let cli = with_negations(cli.clone(), &words);
+            let matches = cli.try_get_matches_from(words).expect("known");
             let (_, matches) = matches.subcommand().expect("a command");
             let is_given = |name: &&str| {
                 matches.value_source(name) == Some(clap::parser::ValueSource::CommandLine)
