@@ -135,7 +135,8 @@ cheaper, the other dearer; each move has a line with its sum.
 
 --json writes one object; names stay, new ones may join; what is not known is
 null: schema \"prof-diff-1\", events [ name, unit, kind, paired, by, bound_percent,
-false_discoveries, detectable_percent, needs_for_bound (runs a side, or times the
+false_discoveries, detectable_percent, detectable_by_share_percent (what --by share
+would show), needs_for_bound (runs a side, or times the
 samples, that find a change by the bound in any row), before and after [ name, samples, total ],
 notes, total { before, after, change, verdict, needs },
 moves [ inlined, from, into, before, after, change, verdict, needs ], rows [ each sort key by its name, was { the same before, if the function was

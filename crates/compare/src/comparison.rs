@@ -158,6 +158,10 @@ pub struct Comparison {
     /// The smallest change of a row, in percent of the total before, that these
     /// recordings would show in nine of ten cases.
     pub detectable: f64,
+    /// The same if parts of the total were compared ([`By::Share`]); `None` if they
+    /// are, or with one run a side. Where runs are slow and fast as wholes, it is
+    /// much less.
+    pub detectable_by_share: Option<f64>,
     /// With how many runs a side, or times the samples, a change of any row by the
     /// bound is found in nine of ten cases.
     pub needs_for_bound: Option<u64>,
@@ -208,6 +212,7 @@ impl Comparison {
             let tells = Self::tells_moves(&keys, options, verdicts);
             tells.then(|| counterparts.functions_of((before, after), &keys))
         };
+        let detectable_by_share = scale.detectable_by_share(&list, (total, &measures));
         let (rows, moves, said) = scale.compared(list, (total, &measures), functions);
         let measures = options.measures.iter().zip(measures).zip(said.measures);
         let confidence = 1.0 - options.level;
@@ -234,6 +239,7 @@ impl Comparison {
                 .map(|((measure, change), verdict)| measure.row(change, confidence, verdict))
                 .collect(),
             detectable: rows.iter().map(|row| row.detectable).fold(0.0, f64::max),
+            detectable_by_share,
             needs_for_bound: most_needed(&rows),
             rows,
             moves,
@@ -426,6 +432,25 @@ impl<'a> Scale<'a> {
             By::Share => 100.0,
             By::Cost => 100.0 * run.total() / run.work / self.whole,
         }
+    }
+
+    /// What [`Comparison::detectable_by_share`] is.
+    fn detectable_by_share(&self, list: &[Matched], family: (Change, &[Change])) -> Option<f64> {
+        if self.options.by == By::Share || self.before.len() + self.after.len() < 3 {
+            return None;
+        }
+        let options = ComparisonOptions {
+            by: By::Share,
+            ..self.options.clone()
+        };
+        let by_share = Scale {
+            options: &options,
+            ..*self
+        };
+        let tested = Tested::new(&by_share, list);
+        let reach = reach(&tested.changes, family, &options);
+        let of_rows = tested.changes.iter().map(|it| reach.detectable(it));
+        Some(of_rows.fold(0.0, f64::max))
     }
 
     fn side(&self, runs: &[Run], found: &[Found]) -> Vec<Figure> {

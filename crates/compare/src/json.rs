@@ -122,6 +122,10 @@ impl Serialize for Event<'_> {
         map.serialize_entry("bound_percent", &finite(comparison.options.bound))?;
         map.serialize_entry("false_discoveries", &finite(comparison.options.level))?;
         map.serialize_entry("detectable_percent", &finite(comparison.detectable))?;
+        map.serialize_entry(
+            "detectable_by_share_percent",
+            &comparison.detectable_by_share.and_then(finite),
+        )?;
         map.serialize_entry("needs_for_bound", &comparison.needs_for_bound)?;
         map.serialize_entry("before", &recordings(&comparison.before))?;
         map.serialize_entry("after", &recordings(&comparison.after))?;

@@ -94,6 +94,7 @@ fn preamble(comparison: &Comparison) -> Vec<String> {
             .to_owned(),
     });
     lines.push(detectable(comparison));
+    lines.extend(by_share(comparison));
     lines.extend(comparison.notes.iter().map(|note| format!("Note: {note}")));
     lines.extend(comparison.moves.iter().map(|it| move_text(comparison, it)));
     lines
@@ -118,6 +119,24 @@ fn detectable(comparison: &Comparison) -> String {
         _ => found,
     }
 }
+
+/// If runs are slow and fast as wholes, how much more their parts can show.
+fn by_share(comparison: &Comparison) -> Option<String> {
+    let least = comparison.detectable_by_share?;
+    let is_worth_it = comparison.detectable > comparison.options.bound
+        && least <= WORTH_SHARES * comparison.detectable;
+    is_worth_it.then(|| {
+        format!(
+            "Most of the scatter is that whole runs are faster and slower: --by share, which \
+             compares parts of the total, finds changes by {} of it",
+            percent(least)
+        )
+    })
+}
+
+/// Parts of the total are told of if they show changes of at most this part of those
+/// that costs show.
+const WORTH_SHARES: f64 = 0.5;
 
 /// Names in a list; more than this are counted.
 const MOST_NAMES: usize = 4;
@@ -214,18 +233,25 @@ fn total(comparison: &Comparison) -> String {
             " [{:+.2}, {:+.2}], {}",
             interval.low,
             interval.high,
-            needed(verdict, comparison)
+            needed_of_cost(verdict, comparison)
         ));
     }
     line
 }
 
-/// A verdict as text.
+/// A verdict on what is compared, as text.
 pub(crate) fn needed(verdict: Verdict, comparison: &Comparison) -> String {
-    let bound = comparison.options.bound;
     match verdict {
         Verdict::Faster if comparison.options.by == By::Share => "smaller part".to_owned(),
         Verdict::Slower if comparison.options.by == By::Share => "larger part".to_owned(),
+        _ => needed_of_cost(verdict, comparison),
+    }
+}
+
+/// A verdict on a cost, as text: also the total's where parts of it are compared.
+fn needed_of_cost(verdict: Verdict, comparison: &Comparison) -> String {
+    let bound = comparison.options.bound;
+    match verdict {
         Verdict::Faster => "faster".to_owned(),
         Verdict::Slower => "slower".to_owned(),
         Verdict::Same => format!("same within {bound} %"),

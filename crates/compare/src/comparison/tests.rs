@@ -103,6 +103,14 @@ fn shares_fall_where_others_grow_and_costs_do_not() {
         .find(|row| row.names[1] == "f")
         .unwrap();
     assert_eq!(of_f.verdict, Verdict::Faster);
+    // The total is no part of itself.
+    let text = text_of(&by_share);
+    let total = text.lines().find(|line| line.starts_with("# Total:"));
+    assert!(
+        total.is_some_and(|line| line.ends_with(", slower")),
+        "{text}"
+    );
+    assert!(text.contains("larger part") && text.contains("smaller part"));
     let by_cost = Comparison::new(&before, &after, &ComparisonOptions::default()).unwrap();
     let of_f = by_cost.rows.iter().find(|row| row.names[1] == "f").unwrap();
     assert_eq!(of_f.verdict, Verdict::Same);
@@ -234,4 +242,49 @@ fn what_other_callers_call_is_not_the_same_function() {
         row_of(&before, &after, "new"),
         Some((Verdict::Slower, None))
     );
+}
+
+fn text_of(comparison: &Comparison) -> String {
+    let mut text = Vec::new();
+    crate::text(comparison, 0.1, None, &mut text).unwrap();
+    String::from_utf8(text).unwrap()
+}
+
+#[test]
+fn runs_that_are_slow_as_wholes_show_more_by_their_parts() {
+    // Each run is by up to a tenth slower than another, all of it.
+    let side = |name: &str, speeds: &[u64], more: u64| -> Vec<Run> {
+        let of = |(at, speed): (usize, &u64)| {
+            let noise = at as u64 % 3;
+            let costs = [
+                ("app:f", 5 * speed + noise),
+                ("app:g", (100 + more) * speed / 50 + noise),
+            ];
+            run(name, &costs)
+        };
+        speeds.iter().enumerate().map(of).collect()
+    };
+    let before = side("old", &[100, 110, 104, 99, 107], 0);
+    let after = side("new", &[108, 101, 110, 98, 103], 20);
+    let by_cost = Comparison::new(&before, &after, &ComparisonOptions::default()).unwrap();
+    let of_parts = by_cost.detectable_by_share.unwrap();
+    assert!(of_parts < by_cost.detectable / 5.0, "{of_parts}");
+    let text = text_of(&by_cost);
+    let line = text.lines().find(|line| line.contains("--by share"));
+    assert!(
+        line.is_some_and(|line| line.starts_with("# Most of the scatter")),
+        "{text}"
+    );
+    // What is told is what the option gives.
+    let options = ComparisonOptions {
+        by: By::Share,
+        ..ComparisonOptions::default()
+    };
+    let by_share = Comparison::new(&before, &after, &options).unwrap();
+    assert_eq!(by_share.detectable_by_share, None);
+    assert!((by_share.detectable / of_parts - 1.0).abs() < 1e-9);
+    // Runs that scatter part by part show no more by their parts: no word of it.
+    let (before, after) = sides(130);
+    let comparison = Comparison::new(&before, &after, &ComparisonOptions::default()).unwrap();
+    assert!(!text_of(&comparison).contains("--by share"));
 }
