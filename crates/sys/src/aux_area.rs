@@ -1,7 +1,8 @@
 //! The AUX area: where a tracing PMU leaves its data, beside the ring.
 
 use crate::event::Event;
-use crate::ring::Ring;
+use crate::mmap_page::MmapPage;
+use crate::ring::{Ring, RingView};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
@@ -53,23 +54,33 @@ pub enum AuxError {
 /// An event's mapped AUX area.
 ///
 /// The data is the PMU's own; AUX records in the ring say which bytes are
-/// whole, so take these first.
+/// whole, so take these first. Where the area was full, the kernel has disabled
+/// the event: enable it again when its data was taken.
 #[derive(Debug)]
-pub struct AuxArea<'a> {
-    ring: &'a Ring,
+pub struct AuxArea {
+    /// Of a ring whose control page may be written.
+    ring: RingView,
     data: NonNull<u8>,
     size: usize,
     mode: AuxMode,
+    /// Of a snapshot area: the head when it was last taken.
+    taken: u64,
+    /// And whether it has been full since it was mapped.
+    was_full: bool,
 }
 
 // SAFETY: the mapping belongs to the process, not to a thread; bytes are only
 // copied out, by the one owner.
-unsafe impl Send for AuxArea<'_> {}
+unsafe impl Send for AuxArea {}
 
-impl<'a> AuxArea<'a> {
+// SAFETY: what takes `&self` loads and stores atomics and copies bytes out, which
+// only the PMU writes.
+unsafe impl Sync for AuxArea {}
+
+impl AuxArea {
     /// Maps an area of `size` bytes behind `ring`, which must be the event's
     /// own and one that the kernel waits for ([`Ring::map`]).
-    pub fn map(event: &Event, ring: &'a Ring, size: u64, mode: AuxMode) -> Result<Self, AuxError> {
+    pub fn map(event: &Event, ring: &Ring, size: u64, mode: AuxMode) -> Result<Self, AuxError> {
         let page = crate::page_size() as u64;
         let end = (ring.mapping().end() as u64).next_multiple_of(page);
         Self::map_at(event.as_fd(), ring, (end, size), mode)
@@ -78,7 +89,7 @@ impl<'a> AuxArea<'a> {
     /// The same at `place`: offset and size in bytes.
     fn map_at(
         event: BorrowedFd<'_>,
-        ring: &'a Ring,
+        ring: &Ring,
         place: (u64, u64),
         mode: AuxMode,
     ) -> Result<Self, AuxError> {
@@ -113,10 +124,12 @@ impl<'a> AuxArea<'a> {
         }
         let data = NonNull::new(data.cast()).expect("mmap does not give address 0 unasked");
         Ok(Self {
-            ring,
+            ring: ring.view(),
             data,
             size,
             mode,
+            taken: 0,
+            was_full: false,
         })
     }
 
@@ -125,15 +138,22 @@ impl<'a> AuxArea<'a> {
         self.size
     }
 
+    /// Where the next byte to take is, counted from the first ever; of a snapshot
+    /// area where the last one that was taken ended.
+    pub fn position(&self) -> u64 {
+        match self.mode {
+            AuxMode::Waits => self.control().aux_tail.load(Ordering::Relaxed),
+            AuxMode::Snapshot => self.taken,
+        }
+    }
+
     /// Appends what came since the last time, gives its room back, and says
     /// how many bytes that is. Of a snapshot area nothing.
     pub fn take(&mut self, out: &mut Vec<u8>) -> usize {
         if self.mode == AuxMode::Snapshot {
             return 0;
         }
-        let Some(control) = self.ring.writable_control() else {
-            return 0;
-        };
+        let control = self.control();
         let tail = control.aux_tail.load(Ordering::Relaxed);
         // ORDERING: Acquire, so that data written before the head moved is
         // seen. Partner: the barrier in perf_aux_output_end().
@@ -148,6 +168,44 @@ impl<'a> AuxArea<'a> {
         length
     }
 
+    /// Of a snapshot area whose event is disabled: appends what came since the
+    /// last time, or all that there is once the area was full, of either at most the
+    /// newest `most` bytes, oldest first. Says at which position they begin.
+    ///
+    /// PMUs tell where in the area they are, not how often they went round it: that
+    /// it was full is seen by data at its end, where a fresh mapping has zeros.
+    pub fn take_newest(&mut self, most: usize, out: &mut Vec<u8>) -> u64 {
+        let size = self.size as u64;
+        // ORDERING: Acquire as in `take`.
+        let head = self.control().aux_head.load(Ordering::Acquire);
+        self.was_full |= head >= size || head < self.taken || self.ends_in_data();
+        let (from, to) = match self.was_full {
+            true if head < size => (head, head + size),
+            true => (head - size, head),
+            false => (self.taken, head),
+        };
+        let length = usize::try_from(to - from)
+            .unwrap_or(self.size)
+            .min(self.size)
+            .min(most);
+        let begins = to - length as u64;
+        self.copy(begins, length, out);
+        self.taken = head;
+        begins
+    }
+
+    /// Whether the last page has anything but zeros.
+    fn ends_in_data(&self) -> bool {
+        let page = crate::page_size().min(self.size);
+        let mut last = Vec::new();
+        self.copy((self.size - page) as u64, page, &mut last);
+        last.iter().any(|&byte| byte != 0)
+    }
+
+    fn control(&self) -> &MmapPage {
+        self.ring.mapping().control()
+    }
+
     /// Appends the whole area, oldest byte first; where it was not full yet it
     /// begins with zeros. The event is disabled meanwhile, or the PMU would
     /// write into what is being read, and enabled afterwards.
@@ -158,9 +216,8 @@ impl<'a> AuxArea<'a> {
     }
 
     fn copy_all(&self, out: &mut Vec<u8>) {
-        let control = self.ring.mapping().control();
         // ORDERING: Acquire as in `take`.
-        let head = control.aux_head.load(Ordering::Acquire);
+        let head = self.control().aux_head.load(Ordering::Acquire);
         self.copy(head, self.size, out);
     }
 
@@ -183,7 +240,7 @@ impl<'a> AuxArea<'a> {
     }
 }
 
-impl Drop for AuxArea<'_> {
+impl Drop for AuxArea {
     fn drop(&mut self) {
         // SAFETY: `data` and `size` are those of our mmap, and no reference
         // into it outlives `self`.
@@ -288,6 +345,33 @@ mod tests {
         area.copy_all(&mut out);
         assert_eq!(out.len() as u64, page);
         assert!(out.starts_with(b"old") && out.ends_with(b"new"));
+    }
+
+    #[test]
+    fn snapshots_have_what_is_new_until_the_area_was_full() {
+        // covers unit: AUX-04, AUX-08
+        let (file, ring, page) = file();
+        let place = (2 * page, 2 * page);
+        let mut area =
+            AuxArea::map_at(file.as_fd(), &ring, place, AuxMode::Snapshot).expect("mapped");
+        let mut taken = |at_byte: u64, data: &[u8], head: u64, most: usize| {
+            file.write_all_at(data, 2 * page + at_byte)
+                .expect("written");
+            ring.mapping().control().aux_head.store(head, Relaxed);
+            let mut out = Vec::new();
+            let begins = area.take_newest(most, &mut out);
+            (begins, out)
+        };
+        assert_eq!(taken(0, b"one", 3, 100), (0, b"one".to_vec()));
+        assert_eq!(taken(3, b"two", 6, 100), (3, b"two".to_vec()));
+        assert_eq!(taken(6, b"three", 11, 3), (8, b"ree".to_vec()));
+        assert_eq!(taken(0, b"", 11, 100), (11, Vec::new()));
+        // Round the end: from here on all of it is there.
+        let (begins, out) = taken(2 * page - 4, b"last", 2, usize::MAX);
+        assert_eq!((begins, out.len() as u64), (2, 2 * page));
+        assert!(out.starts_with(b"etwothree") && out.ends_with(b"laston"));
+        let (begins, out) = taken(2, b"!", 3, 4);
+        assert_eq!((begins, out), (2 * page - 1, b"ton!".to_vec()));
     }
 
     #[test]

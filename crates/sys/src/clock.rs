@@ -31,6 +31,45 @@ pub fn resolution(clock: i32) -> io::Result<u64> {
     Ok(nanoseconds(&time))
 }
 
+/// The CPU's cycle counter, which traces are timed by; 0 where there is none.
+#[cfg(target_arch = "x86_64")]
+pub fn cycles() -> u64 {
+    // SAFETY: reads a register that every x86-64 CPU lets programs read.
+    unsafe { std::arch::x86_64::_rdtsc() }
+}
+
+/// The CPU's cycle counter, which traces are timed by; 0 where there is none.
+#[cfg(not(target_arch = "x86_64"))]
+pub fn cycles() -> u64 {
+    0
+}
+
+/// Cycles of the counter for each of the crystal's clock, as numerator and
+/// denominator (`CPUID` 0x15); 0 and 0 where the CPU does not say.
+#[cfg(target_arch = "x86_64")]
+pub fn crystal_ratio() -> (u32, u32) {
+    const CRYSTAL: u32 = 0x15;
+    #[allow(unused_unsafe, reason = "newer compilers know that it is safe")]
+    // SAFETY: every x86-64 CPU has the instruction.
+    let (most, ratio) = unsafe {
+        (
+            std::arch::x86_64::__cpuid(0).eax,
+            std::arch::x86_64::__cpuid(CRYSTAL),
+        )
+    };
+    match most >= CRYSTAL {
+        true => (ratio.ebx, ratio.eax),
+        false => (0, 0),
+    }
+}
+
+/// Cycles of the counter for each of the crystal's clock, as numerator and
+/// denominator; 0 and 0 where the CPU does not say.
+#[cfg(not(target_arch = "x86_64"))]
+pub fn crystal_ratio() -> (u32, u32) {
+    (0, 0)
+}
+
 /// CPU time that this process has used, user and kernel.
 pub fn own_cpu_time() -> Duration {
     now(libc::CLOCK_PROCESS_CPUTIME_ID).map_or(Duration::ZERO, Duration::from_nanos)

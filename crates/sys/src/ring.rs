@@ -1,7 +1,7 @@
 //! The ring in which the kernel leaves records.
 
 use crate::event::Event;
-use crate::mmap_page::MmapPage;
+use crate::mmap_page::{MmapPage, PageState};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
@@ -485,6 +485,15 @@ impl Mapping {
 }
 
 impl RingView {
+    pub(crate) fn mapping(&self) -> &Mapping {
+        &self.mapping
+    }
+
+    /// The control page at one moment; `None` if the kernel wrote it all the time.
+    pub fn page(&self) -> Option<PageState> {
+        self.mapping.control().consistent(PageState::clone)
+    }
+
     /// Bytes of records that it can hold.
     pub fn size(&self) -> usize {
         self.mapping.size

@@ -189,6 +189,16 @@ impl Features {
         self.put(FeatureBit::SAMPLE_TIME, &SampleTime { first, last });
     }
 
+    /// Where the records of traces are in the file, and their bytes without what
+    /// is behind them.
+    pub(super) fn traces(&mut self, places: &[(u64, u64)]) {
+        let count = places.len() as u64;
+        let words = places.iter().flat_map(|&(place, bytes)| [place, bytes]);
+        let words = std::iter::once(count).chain(words);
+        let section = words.flat_map(|word| ByteOrder::NATIVE.bytes_u64(word));
+        self.set(FeatureBit::AUXTRACE, section.collect());
+    }
+
     /// Resolution of the chosen clock, ns.
     pub fn clock_resolution(&mut self, ns: u64) {
         self.put(FeatureBit::CLOCKID, &ns);

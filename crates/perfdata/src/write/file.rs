@@ -43,6 +43,8 @@ pub struct FileWriter<W> {
     samples: u64,
     packed: u64,
     packer: Packer,
+    /// Where the records of pieces of traces are, and their bytes.
+    traces: Vec<(u64, u64)>,
 }
 
 /// What packs records, if anything does.
@@ -78,6 +80,7 @@ impl<W: Write + Seek> FileWriter<W> {
             samples: 0,
             packed: 0,
             packer: Packer::Nothing,
+            traces: Vec::new(),
         })
     }
 
@@ -103,6 +106,19 @@ impl<W: Write + Seek> FileWriter<W> {
         let mut packed = Vec::new();
         compressor.append(records, &mut packed)?;
         self.gather(&packed)
+    }
+
+    /// Appends an `AUXTRACE` record and the trace behind it, a multiple of 8
+    /// bytes, which are never packed; [`FileWriter::end`] tells where they are.
+    pub fn write_trace(&mut self, record: &[u8], trace: &[u8]) -> io::Result<()> {
+        self.drain()?;
+        let place = self.data_at + self.written;
+        // Cut within a trace, the file ends before its record.
+        self.out.write_all(record)?;
+        self.out.write_all(trace)?;
+        self.written += (record.len() + trace.len()) as u64;
+        self.traces.push((place, record.len() as u64));
+        Ok(())
     }
 
     fn gather(&mut self, records: &[u8]) -> io::Result<()> {
@@ -283,6 +299,9 @@ impl<W: Write + Seek> FileWriter<W> {
         if let Some(section) = section {
             features.compression(&section);
         }
+        if !self.traces.is_empty() {
+            features.traces(&self.traces);
+        }
         let features = &features;
         let table_at = self.data_at + self.written;
         let (bits, table) = feature_table(features, table_at);
@@ -359,6 +378,7 @@ fn feature_table(features: &Features, table_at: u64) -> ([u8; 32], Vec<u8>) {
 #[cfg(test)]
 mod tests {
     use super::{EventDescription, FileWriter, Kept};
+    use crate::features::{Feature, FeatureBit};
     use crate::write::{Features, Packing, finished_round};
     use prof_abi::EventAttr;
     use std::io::{self, Cursor, Seek, SeekFrom, Write};
@@ -518,6 +538,66 @@ mod tests {
         };
         writer.flush().expect("memory");
         assert_eq!(writer.salvage(), all);
+    }
+
+    #[test]
+    fn traces_stand_between_records_and_are_listed() {
+        // covers unit: AUX-12
+        let mut record = [71_u32.to_ne_bytes(), [0, 0, 48, 0]].concat();
+        record.extend(16_u64.to_ne_bytes());
+        record.resize(48, 0);
+        let mut round = Vec::new();
+        finished_round(&mut round);
+        // Would be a sample, if it were a record.
+        let trace = [[9, 0, 0, 0, 0, 0, 16, 0], [0; 8]].concat();
+        for packing in [Packing::Never, Packing::DeepChains, Packing::All(1)] {
+            let mut writer =
+                FileWriter::new(Cursor::new(Vec::new()), &[event(&[1])]).expect("memory");
+            writer.pack(packing).expect("memory");
+            writer.write(&round).expect("memory");
+            writer.write_trace(&record, &trace).expect("memory");
+            writer.write(&round).expect("memory");
+            let file = writer.finish(&Features::default()).expect("memory");
+            let mut copy = tempfile::tempfile().expect("a temporary file");
+            copy.write_all(file.get_ref()).expect("room");
+            copy.rewind().expect("a file");
+            let mut reader = crate::Reader::open_file(copy).expect("a recording");
+            let (mut kinds, mut place) = (Vec::new(), 0);
+            while let Some(record) = reader.next().expect("memory") {
+                kinds.push(record.kind.0);
+                place = if record.kind.0 == 71 {
+                    record.offset
+                } else {
+                    place
+                };
+            }
+            // What is packed comes with records about that.
+            kinds.retain(|kind| [9, 68, 71].contains(kind));
+            kinds.sort_unstable();
+            assert_eq!(kinds, [68, 68, 71], "{packing:?}");
+            let Some(Feature::Auxtrace(listed)) = reader.features().get(FeatureBit::AUXTRACE)
+            else {
+                panic!("no list: {packing:?}");
+            };
+            let listed: Vec<_> = listed.iter().map(|it| (it.offset, it.size)).collect();
+            assert_eq!(listed, [(place, 48)], "{packing:?}");
+        }
+    }
+
+    #[test]
+    fn of_a_full_disk_no_piece_of_a_trace_is_left() {
+        let disk = FullDisk {
+            file: Cursor::new(Vec::new()),
+            capacity: 192 + 60,
+        };
+        let mut writer = FileWriter::new(disk, &[event(&[1])]).expect("the header fits");
+        let mut round = Vec::new();
+        finished_round(&mut round);
+        writer.write(&round).expect("buffered");
+        assert!(writer.write_trace(&[0; 48], &[7; 64]).is_err());
+        let kept = writer.salvage();
+        assert_eq!((kept.bytes, kept.samples), (8, 0));
+        assert_eq!(word(writer.get_ref().file.get_ref(), 48), 8);
     }
 
     /// Samples that a reader finds in a file.

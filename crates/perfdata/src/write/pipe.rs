@@ -74,6 +74,18 @@ impl<W: Write> PipeWriter<W> {
         self.put_packed()
     }
 
+    /// Appends an `AUXTRACE` record and the trace behind it, a multiple of 8
+    /// bytes, which are never packed.
+    pub fn write_trace(&mut self, record: &[u8], trace: &[u8]) -> io::Result<()> {
+        if let Some(deep) = &mut self.deep {
+            deep.flush(&mut self.packed)?;
+            self.put_packed()?;
+        }
+        self.written += (record.len() + trace.len()) as u64;
+        self.out.write_all(record)?;
+        self.out.write_all(trace)
+    }
+
     fn put_packed(&mut self) -> io::Result<()> {
         self.out.write_all(&self.packed)?;
         self.written += self.packed.len() as u64;
