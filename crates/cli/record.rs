@@ -21,7 +21,8 @@ use excluded::Excluded;
 use prof_abi::BranchSampleType;
 use prof_record::commands::Channel;
 use prof_record::options::{
-    Affinity, Clock, Flight, Follow, Options, Sampling, Stacks, Start, Switching, Target, Told,
+    Affinity, Clock, Flight, Follow, Options, Sampling, Snapshots, Stacks, Start, Switching,
+    Target, Told, TraceSamples,
 };
 use prof_record::{EndedBy, Finished, RecordError, WaitOptions};
 use prof_sys::Identity;
@@ -34,6 +35,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use taken::Taken;
+use values::RingSizes;
 pub(crate) use values::channel;
 
 /// Record where a program spends its time, into perf.data.
@@ -137,10 +139,19 @@ pub(crate) struct Args {
     /// End after so many seconds; a command that we launched gets SIGTERM.
     #[arg(long, value_name = "SECONDS", value_parser = values::seconds)]
     duration: Option<Duration>,
-    /// Size of each ring: pages, or bytes with B, K, M or G. A second size, of
-    /// rings for hardware traces, is read and not used.
-    #[arg(short, long, value_name = "PAGES|SIZE", value_parser = values::ring)]
-    mmap_pages: Option<u64>,
+    /// Size of each ring: pages, or bytes with B, K, M or G; behind a comma that of
+    /// each area for a trace [default: 4M for root, 128K for others].
+    #[arg(short, long, value_name = "[SIZE][,SIZE]", value_parser = values::rings)]
+    mmap_pages: Option<RingSizes>,
+    /// Of a trace (-e intel_pt//) keep only snapshots: one with each SIGUSR2 or
+    /// `snapshot` of --control, and with e one at the end. BYTES are the most of
+    /// each [default: the area's].
+    #[arg(short = 'S', long, value_name = "[e][BYTES]", num_args = 0..=1, require_equals = true, default_missing_value = "", value_parser = values::snapshots)]
+    snapshot: Option<Snapshots>,
+    /// Of a trace keep only its newest bytes with each sample of the events that a
+    /// tracing one leads: -e '{intel_pt//u,cycles:u}' [default: 4096].
+    #[arg(long, value_name = "BYTES", num_args = 0..=1, require_equals = true, default_missing_value = "", value_parser = values::trace_samples)]
+    aux_sample: Option<TraceSamples>,
     /// End when the file has this size: bytes, or with B, K, M or G.
     #[arg(long, value_name = "SIZE", value_parser = values::size)]
     max_size: Option<u64>,

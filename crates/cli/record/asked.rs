@@ -8,7 +8,7 @@ use prof_abi::BranchSampleType;
 use prof_perfdata::write::Packing;
 use prof_record::events::{self, EventSpec, Programs};
 use prof_record::options::{
-    ChainFilter, Extras, ModeFilter, Options, Sampling, Stacks, Switching, Target, Told,
+    ChainFilter, Extras, ModeFilter, Options, Sampling, Stacks, Switching, Target, Told, Traces,
 };
 use prof_record::output::Destination;
 use prof_record::{WAKING, WaitOptions};
@@ -59,7 +59,8 @@ pub(crate) fn options(args: &Args) -> anyhow::Result<Options> {
     options.per_thread = args.per_thread && options.target != Target::System;
     options.inherit = !args.no_inherit;
     options.follow = args.follow;
-    options.ring_bytes = args.mmap_pages;
+    options.ring_bytes = args.mmap_pages.unwrap_or_default().ring;
+    options.traces = traces(args);
     options.start = args.delay.clone().unwrap_or_default();
     options.commands.clone_from(&args.control);
     check_runner(&args.user)?;
@@ -75,6 +76,14 @@ pub(crate) fn options(args: &Args) -> anyhow::Result<Options> {
         .collect();
     options.version = env!("CARGO_PKG_VERSION").to_owned();
     Ok(options)
+}
+
+fn traces(args: &Args) -> Traces {
+    Traces {
+        area_bytes: args.mmap_pages.unwrap_or_default().area,
+        snapshots: args.snapshot,
+        samples: args.aux_sample,
+    }
 }
 
 /// What is told of the time before: stacks that are unwound while recording

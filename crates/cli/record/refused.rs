@@ -11,12 +11,6 @@ impl Refuses for OfRecord {
     const OPTIONS: &'static [Refusal] = &[
         (
             None,
-            "aux-sample",
-            Value::Optional,
-            "hardware traces are not recorded",
-        ),
-        (
-            None,
             "clang-opt",
             Value::Needed,
             "BPF programs are not compiled here",
@@ -44,12 +38,6 @@ impl Refuses for OfRecord {
             "setup-filter",
             Value::Needed,
             "BPF filters are not supported",
-        ),
-        (
-            Some('S'),
-            "snapshot",
-            Value::Optional,
-            "hardware traces are not recorded",
         ),
         (
             None,

@@ -4,7 +4,8 @@ use prof_abi::BranchSampleType;
 use prof_record::branches::{branch_filters, parse_branches};
 use prof_record::commands::Channel;
 use prof_record::options::{
-    Affinity, CLOCKS, Clock, Flight, Follow, MOST_DUMP, Sampling, Stacks, Start, Switching, Told,
+    Affinity, CLOCKS, Clock, Flight, Follow, MOST_DUMP, Sampling, Snapshots, Stacks, Start,
+    Switching, Told, TraceSamples,
 };
 use prof_record::registers::{all_registers, parse_registers, register_names};
 use prof_record::{DEFAULT_DUMP, WaitOptions};
@@ -270,11 +271,56 @@ fn unit_of(text: &str, units: &[(char, u64)]) -> Option<u64> {
     has_unit.then(|| with_unit(text, units))?
 }
 
+/// Bytes of each ring, and of each area for a trace, where that was said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct RingSizes {
+    pub(super) ring: Option<u64>,
+    pub(super) area: Option<u64>,
+}
+
 /// Pages if there is no unit; in any case a power of two of pages.
-pub(super) fn ring(text: &str) -> Result<u64, String> {
-    match text.split_once(',') {
-        Some((ring, of_traces)) => one_ring(of_traces).and_then(|_| one_ring(ring)),
-        None => one_ring(text),
+pub(super) fn rings(text: &str) -> Result<RingSizes, String> {
+    let (ring, area) = match text.split_once(',') {
+        Some((ring, area)) => (ring, Some(area)),
+        None => (text, None),
+    };
+    Ok(RingSizes {
+        ring: match (ring, area) {
+            ("", Some(_)) => None,
+            _ => Some(one_ring(ring)?),
+        },
+        area: area.map(one_ring).transpose()?,
+    })
+}
+
+/// `e` for one at the end, and the most bytes.
+pub(super) fn snapshots(text: &str) -> Result<Snapshots, String> {
+    let (at_end, bytes) = match text.strip_prefix('e') {
+        Some(bytes) => (true, bytes),
+        None => (false, text),
+    };
+    Ok(Snapshots {
+        bytes: trace_bytes(bytes)?,
+        at_end,
+    })
+}
+
+pub(super) fn trace_samples(text: &str) -> Result<TraceSamples, String> {
+    let bytes = trace_bytes(text)?.map(u32::try_from).transpose();
+    let bytes = bytes.map_err(|_| "more than a sample has room for".to_owned())?;
+    Ok(TraceSamples { bytes })
+}
+
+/// Bytes, as perf takes them in hexadecimal too; `None` for no text.
+fn trace_bytes(text: &str) -> Result<Option<u64>, String> {
+    let bytes = match text.strip_prefix("0x") {
+        _ if text.is_empty() => return Ok(None),
+        Some(digits) => u64::from_str_radix(digits, 16).ok(),
+        None => with_unit(text, &SIZES),
+    };
+    match bytes.filter(|&bytes| bytes > 0) {
+        Some(bytes) => Ok(Some(bytes)),
+        None => Err("not a size such as 64K".to_owned()),
     }
 }
 
@@ -387,8 +433,8 @@ pub(super) fn runner(text: &str) -> Result<Identity, String> {
 #[cfg(test)]
 mod tests {
     use super::{
-        Channel, Sampling, Stacks, Start, Switching, channel, clock, frequency, period, ring, size,
-        stacks, start, switching, user,
+        Channel, RingSizes, Sampling, Stacks, Start, Switching, channel, clock, frequency, period,
+        rings, size, stacks, start, switching, user,
     };
     use std::time::Duration;
 
@@ -402,11 +448,13 @@ mod tests {
         assert_eq!(stacks("dwarf,1001"), Ok(Stacks::Dump(1008)));
         assert!(stacks("dwarf,70000").is_err() && stacks("fp,3").is_err());
         let page = prof_sys::page_size() as u64;
-        assert_eq!(ring("3"), Ok(4 * page));
-        assert_eq!(ring("1M"), Ok(1 << 20));
-        assert_eq!(ring("4,8"), Ok(4 * page));
-        assert!(ring("4,").is_err() && ring("4,x").is_err());
-        assert!(ring("0").is_err() && ring("99999999999G").is_err());
+        let sizes = |ring, area| Ok(RingSizes { ring, area });
+        assert_eq!(rings("3"), sizes(Some(4 * page), None));
+        assert_eq!(rings("1M"), sizes(Some(1 << 20), None));
+        assert_eq!(rings("4,8"), sizes(Some(4 * page), Some(8 * page)));
+        assert_eq!(rings(",64K"), sizes(None, Some(64 << 10)));
+        assert!(rings("4,").is_err() && rings("4,x").is_err());
+        assert!(rings("0").is_err() && rings("99999999999G").is_err());
         assert_eq!(size("2K"), Ok(2048));
     }
 

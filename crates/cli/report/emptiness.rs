@@ -19,6 +19,13 @@ pub(super) fn say_no_samples(profile: &Profile) {
     if let Some(told) = trust::unseen_time(profile) {
         return say(&format!("the recording has no samples: {told}"));
     }
+    if profile.trust.traced > 0 {
+        return say(&format!(
+            "the recording has no samples, but {} bytes of a trace, which is not decoded here\n  \
+             try: perf script --itrace=b",
+            profile.trust.traced
+        ));
+    }
     say(&format!(
         "the recording has no samples of {}\n  \
          the program may have been too short or asleep\n  \

@@ -127,6 +127,8 @@ pub struct Trust {
     pub due_has_kernel: bool,
     /// Times the kernel stopped sampling because it cost too much.
     pub throttled: u64,
+    /// Bytes of traces beside the samples, which are not looked at.
+    pub traced: u64,
     /// Who found the user frames.
     pub chain_source: ChainSource,
     /// Samples with a user part, by how their stack ended.

@@ -19,6 +19,15 @@ pub trait Consumer: Send {
     /// Ends the recording.
     fn records(&mut self, records: &[u8]) -> Result<(), OutputError>;
 
+    /// Takes a piece of a trace: an `AUXTRACE` record and the bytes that belong
+    /// behind it, a multiple of 8. Whoever has no use for traces drops it.
+    ///
+    /// # Errors
+    /// Ends the recording.
+    fn trace(&mut self, _record: &[u8], _trace: &[u8]) -> Result<(), OutputError> {
+        Ok(())
+    }
+
     /// Makes what came so far readable to others; called some times a second.
     ///
     /// # Errors

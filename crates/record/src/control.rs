@@ -292,6 +292,9 @@ impl Control {
                     notices(switched(is_on));
                 }
                 Order::Switch(is_on, Some(name)) => {
+                    if set.traces(&name) {
+                        shared.switch(is_on);
+                    }
                     let is_there = set.switch_named(&name, is_on);
                     notices(&event_switched(&name, is_on, is_there));
                 }
@@ -514,6 +517,7 @@ impl Drop for Control {
 
 /// Starts or stops what is sampled; records of tasks and mappings go on.
 fn switch(set: &OpenSet, shared: &Shared, is_on: bool) {
+    shared.switch(is_on);
     if is_on {
         shared.parts.note(is_on);
         say_refused(set.enable(Some(Role::Samples)), shared);

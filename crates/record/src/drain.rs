@@ -6,6 +6,7 @@ use crate::open::{OpenEvent, OpenSet, RingSlot};
 use crate::options::Affinity;
 use crate::queue::{Piece, Sender};
 use crate::stream::Reader;
+use crate::traces::{AreaPlan, Areas};
 use crate::tree::Tree;
 use crate::trim::Trim;
 use crate::waits::{Parts, Readings};
@@ -73,6 +74,10 @@ pub(crate) struct Shared {
     another: AtomicBool,
     /// What overwritten rings hold is wanted.
     newest: AtomicBool,
+    /// A snapshot of traces is wanted.
+    snapshot: AtomicBool,
+    /// Whether events are on.
+    on: Mutex<bool>,
     /// Lines for the user.
     told: Mutex<Vec<String>>,
     /// Whoever reads what is written, if it is a stream.
@@ -102,6 +107,8 @@ impl Shared {
             written: AtomicBool::new(false),
             another: AtomicBool::new(false),
             newest: AtomicBool::new(false),
+            snapshot: AtomicBool::new(false),
+            on: Mutex::new(false),
             told: Mutex::default(),
             reader,
             queued: AtomicUsize::new(0),
@@ -158,10 +165,22 @@ impl Shared {
         self.queued.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Another file is wanted, with what has happened so far in this one.
+    /// Events are switched on from here on, or off.
+    pub(crate) fn switch(&self, is_on: bool) {
+        *self.on.lock().unwrap_or_else(PoisonError::into_inner) = is_on;
+    }
+
+    /// Does what needs to know whether events are on, and keeps that from changing.
+    pub(crate) fn while_on<T>(&self, what: impl FnOnce(bool) -> T) -> T {
+        what(*self.on.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Another file is wanted, with what has happened so far in this one, or a
+    /// snapshot of traces.
     pub(crate) fn want_another(&self) {
         // ORDERING: Relaxed; nothing is published by it, and soon is enough.
         self.another.store(true, Ordering::Relaxed);
+        self.snapshot.store(true, Ordering::Relaxed);
         self.drainer.wake();
     }
 
@@ -169,6 +188,12 @@ impl Shared {
     pub(crate) fn is_another_wanted(&self) -> bool {
         // ORDERING: Relaxed, as in `want_another`.
         self.another.load(Ordering::Relaxed) && self.another.swap(false, Ordering::Relaxed)
+    }
+
+    /// Whether a snapshot is wanted since the last time this was asked.
+    pub(crate) fn is_snapshot_wanted(&self) -> bool {
+        // ORDERING: Relaxed, as in `want_another`.
+        self.snapshot.load(Ordering::Relaxed) && self.snapshot.swap(false, Ordering::Relaxed)
     }
 
     /// What overwritten rings hold is wanted, in the queue.
@@ -225,6 +250,8 @@ pub(crate) struct Drainer<'a> {
     rings: Vec<RingSlot>,
     /// Those that are overwritten: read when a file is wanted, and at the end.
     newest: Vec<RingSlot>,
+    /// The areas beside them, if an event traces.
+    areas: Option<Areas<'a>>,
     events: &'a [OpenEvent],
     shared: &'a Shared,
     queue: Sender,
@@ -250,11 +277,12 @@ pub(crate) struct Drainer<'a> {
 
 impl<'a> Drainer<'a> {
     pub(crate) fn new(
-        rings: Vec<RingSlot>,
-        events: &'a [OpenEvent],
+        mut rings: Vec<RingSlot>,
+        (events, area): (&'a [OpenEvent], Option<AreaPlan>),
         shared: &'a Shared,
         queue: Sender,
     ) -> Self {
+        let areas = Areas::of(&mut rings, events, shared, area);
         let (newest, rings): (Vec<_>, Vec<_>) = rings.into_iter().partition(|it| it.is_newest);
         let mut poll = PollSet::default();
         poll.add(shared.drainer.as_fd());
@@ -267,6 +295,7 @@ impl<'a> Drainer<'a> {
             waiting: vec![0; rings.len()],
             rings,
             newest,
+            areas,
             events,
             shared,
             queue,
@@ -331,6 +360,7 @@ impl<'a> Drainer<'a> {
             let full = self.shared.queued.load(Ordering::Relaxed) >= MOST_QUEUED;
             if stop || !full {
                 self.drain_all();
+                self.take_traces(stop);
                 if stop || self.shared.is_newest_wanted() {
                     self.take_newest(stop);
                 }
@@ -430,6 +460,18 @@ impl<'a> Drainer<'a> {
         self.faults.mend(&mut records);
         self.shared.queued(records.len());
         self.queue.send(Piece { records, began });
+    }
+
+    /// Takes what traces have for the recording.
+    fn take_traces(&mut self, is_stopped: bool) {
+        let Some(areas) = &mut self.areas else {
+            return;
+        };
+        let (shared, queue) = (self.shared, &self.queue);
+        areas.take(is_stopped, |piece| {
+            shared.queued(piece.trace.len());
+            queue.send_trace(piece);
+        });
     }
 
     /// Takes what overwritten rings got since the last time; their events go on

@@ -85,6 +85,14 @@ pub enum RecordError {
         /// What works.
         cure: &'static str,
     },
+    /// A trace cannot be recorded so.
+    #[error("{what}\n  try: {cure}")]
+    Trace {
+        /// What is wrong.
+        what: String,
+        /// What works.
+        cure: &'static str,
+    },
     /// The cgroup cannot be opened.
     #[error(transparent)]
     Cgroup(NoCgroup),

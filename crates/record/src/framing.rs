@@ -69,6 +69,7 @@ impl<'a> Framing<'a> {
     /// Appends what was so before the first record.
     pub(crate) fn first(&mut self, out: &mut Vec<u8>) {
         self.id_index(out);
+        out.extend(self.set.trace_info.iter().flatten());
         let threads = self.tasks.iter().map(|tid| {
             let comm = tid.and_then(|tid| std::fs::read(format!("/proc/{tid}/comm")).ok());
             let mut comm = comm.unwrap_or_default();

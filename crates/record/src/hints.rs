@@ -22,6 +22,8 @@ pub enum Step {
     Open,
     /// mmap(2) of a ring.
     Map,
+    /// mmap(2) of the area beside it, for a trace.
+    Trace,
     /// `IOC_SET_OUTPUT`: into the ring of another event.
     Share,
     /// `IOC_ID`.
@@ -396,6 +398,7 @@ impl fmt::Display for Refusal {
             Step::Open if self.counting => "cannot count",
             Step::Open => "cannot open",
             Step::Map => "cannot map the ring of",
+            Step::Trace => "cannot map the area for the trace of",
             Step::Share => "cannot share a ring with",
             Step::Identify => "cannot get the number of",
             Step::Filter => "cannot filter",

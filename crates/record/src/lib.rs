@@ -83,6 +83,7 @@ pub mod synthesize;
 mod tally;
 mod task_state;
 mod tasks;
+mod traces;
 mod tracing_data;
 mod trapped;
 mod tree;

@@ -13,10 +13,11 @@ use crate::options::CLOCKS;
 use crate::own_threads::without_own_threads;
 use crate::planned::{self, OnCpus, Planned, Role};
 use crate::rings::{Lockable, RingMemory};
+use crate::traces::{Area, AreaPlan};
 use crate::tree::Shares;
 use prof_abi::{AttrFlags, BranchSampleType, EventAttr, ReadFormat, SampleType};
 use prof_sys::process::effective_user;
-use prof_sys::{Event, OpenError, RandomChoice, Ring, Target, page_size};
+use prof_sys::{AuxArea, AuxError, Event, OpenError, RandomChoice, Ring, Target, page_size};
 use std::ffi::{CStr, CString};
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -120,12 +121,14 @@ pub(crate) struct RingSlot {
     pub(crate) ring: Ring,
     /// The CPU that its events are on; `None` for any.
     pub(crate) cpu: Option<u32>,
-    tid: Option<u32>,
+    pub(crate) tid: Option<u32>,
     /// It always holds the newest records (`overwrite`), and is read when a
     /// file is wanted and at the end.
     pub(crate) is_newest: bool,
     /// Event and descriptor of each member, the owner first.
     pub(crate) members: Vec<(usize, usize)>,
+    /// The area beside it, if one of the members traces.
+    pub(crate) trace: Option<Area>,
 }
 
 /// Where events are opened, and what is known for messages.
@@ -146,6 +149,8 @@ pub(crate) struct Scope {
     pub(crate) ring_is_asked: bool,
     /// What rings may lock, for messages.
     pub(crate) lockable: Lockable,
+    /// The areas of an event that traces.
+    pub(crate) area: Option<AreaPlan>,
     /// The roles whose events are switched on as soon as their ring is there,
     /// so that FORK records tell of every thread that inherits them.
     pub(crate) enabled: Vec<Role>,
@@ -173,6 +178,8 @@ pub(crate) struct OpenSet {
     pub(crate) choice: Option<Arc<RandomChoice>>,
     /// Events on whole CPUs when needed are so now.
     by_cpus: AtomicBool,
+    /// What decoders must know of a trace, as a record.
+    pub(crate) trace_info: Option<Vec<u8>>,
     scope: Scope,
 }
 
@@ -211,7 +218,7 @@ impl Stop {
     /// Whether smaller rings might have been mapped.
     pub(crate) fn is_for_room(&self) -> bool {
         matches!(self, Self::Refused(refusal)
-            if refusal.step == Step::Map && matches!(refusal.errno, libc::EPERM | libc::ENOMEM))
+            if matches!(refusal.step, Step::Map | Step::Trace) && matches!(refusal.errno, libc::EPERM | libc::ENOMEM))
     }
 }
 
@@ -231,6 +238,7 @@ impl OpenSet {
             shares: Shares::default(),
             choice: None,
             by_cpus: AtomicBool::new(false),
+            trace_info: None,
             witness: witness.map(|attr| Witness {
                 attr,
                 descriptors: Vec::new(),
@@ -360,6 +368,7 @@ impl OpenSet {
         };
         self.filter(&event, purpose)?;
         let ring = self.ring_for(&event, purpose)?;
+        self.map_area(&event, ring, purpose)?;
         let joined = self.join_choice(&event, part, cpu);
         joined.map_err(|error| self.refused(Step::Open, &error, purpose))?;
         let id = match event.id() {
@@ -548,8 +557,30 @@ impl OpenSet {
             tid,
             is_newest,
             members: Vec::new(),
+            trace: None,
         });
         Ok(self.rings.len() - 1)
+    }
+
+    /// Maps the area of an event that traces, if there is none beside its ring.
+    fn map_area(&mut self, event: &Event, ring: usize, purpose: Purpose) -> Result<(), Stop> {
+        let traces = self.events[purpose.event].planned.tracer.is_some();
+        let slot = &mut self.rings[ring];
+        let (Some(plan), true) = (self.scope.area, traces && slot.trace.is_none()) else {
+            return Ok(());
+        };
+        match AuxArea::map(event, &slot.ring, plan.bytes, plan.mode()) {
+            Ok(area) => {
+                let event = purpose.event;
+                slot.trace = Some(Area { area, event });
+                Ok(())
+            }
+            Err(AuxError::Refused(error)) => Err(self.refused(Step::Trace, &error, purpose)),
+            Err(_) => {
+                let wrong = std::io::Error::from_raw_os_error(libc::EINVAL);
+                Err(self.refused(Step::Trace, &wrong, purpose))
+            }
+        }
     }
 
     /// What each ring got.

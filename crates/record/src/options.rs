@@ -222,6 +222,34 @@ pub enum Flight {
     Bytes(u64),
 }
 
+/// What is kept of the traces of PMUs that write AUX areas.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Traces {
+    /// Bytes of each area, `None` to choose.
+    pub area_bytes: Option<u64>,
+    /// Only snapshots of the newest; `None` keeps all.
+    pub snapshots: Option<Snapshots>,
+    /// The newest with each sample of the events in a group that a tracing event
+    /// leads, and no other trace.
+    pub samples: Option<TraceSamples>,
+}
+
+/// Snapshots of a trace, made when SIGUSR2 comes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Snapshots {
+    /// The most bytes of each, `None` for as many as an area has.
+    pub bytes: Option<u64>,
+    /// One more at the end of the recording.
+    pub at_end: bool,
+}
+
+/// Pieces of a trace in samples.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TraceSamples {
+    /// The most bytes of each, `None` for 4096; 61440 at most.
+    pub bytes: Option<u32>,
+}
+
 /// What samples and the stream carry beyond the usual.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Extras {
@@ -400,6 +428,8 @@ pub struct Options {
     pub follow: Follow,
     /// Bytes of each ring, `None` to choose.
     pub ring_bytes: Option<u64>,
+    /// Traces.
+    pub traces: Traces,
     /// When to begin.
     pub start: Start,
     /// Which records are packed with zstd.
@@ -477,6 +507,7 @@ impl Options {
             inherit: true,
             follow: Follow::Auto,
             ring_bytes: None,
+            traces: Traces::default(),
             start: Start::AtOnce,
             packing: Packing::DeepChains,
             user: None,
@@ -527,9 +558,9 @@ impl Options {
         self.clock.or(of_waits.map(|&(_, clock)| clock))
     }
 
-    /// Whether a signal asks for another file.
+    /// Whether a signal asks for another file, or a snapshot of a trace.
     pub(crate) fn takes_another_on_signal(&self) -> bool {
-        self.parting().on_signal
+        self.parting().on_signal || self.traces.snapshots.is_some()
     }
 
     /// When files are made, if there are several.

@@ -289,6 +289,14 @@ impl Consumer for Output {
         .map_err(io_error("write to", &self.path))
     }
 
+    fn trace(&mut self, record: &[u8], trace: &[u8]) -> Result<(), OutputError> {
+        match &mut self.sink {
+            Sink::File(writer) => writer.write_trace(record, trace),
+            Sink::Stream(writer) => writer.write_trace(record, trace),
+        }
+        .map_err(io_error("write to", &self.path))
+    }
+
     /// After an error the recording is what it was at the last flush, or
     /// salvaged.
     fn flush(&mut self) -> Result<(), OutputError> {

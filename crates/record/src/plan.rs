@@ -5,6 +5,7 @@ use crate::options::{ModeFilter, Options, Stacks, Start, Target};
 use crate::planned::{Limits, OnCpus, Planned, Role, is_clock, samples_due};
 use crate::ring_terms;
 use crate::sampling_attr::{UNWIND_REGISTERS, has_times, is_system, sampling_attr, set_clock};
+use crate::traces::{self, tracer_of};
 use crate::waits;
 use crate::witness::shares_samples;
 use prof_abi::{AttrFlags, EventAttr, ReadFormat, SampleType, Software, event_kind};
@@ -33,13 +34,21 @@ pub(crate) fn default_events(name: &str) -> Vec<EventSpec> {
 /// many descriptors again for each thread that is attached to. Nothing of that
 /// is needed while nothing is lost.
 ///
-/// And where a ring is overwritten: names of what it still holds would be lost
+/// And beside a trace, whose decoder wants all of it whatever the event leaves out;
+/// and where a ring is overwritten: names of what it still holds would be lost
 /// with the mappings that it does not.
 pub(crate) fn needs_tracking(options: &Options) -> bool {
     let delayed = options.start != Start::AtOnce || options.commands.is_some();
     let some_cpus = !options.cpus.is_empty();
     let overwritten = options.events.iter().any(EventSpec::keeps_newest);
-    overwritten || (delayed || some_cpus || is_system(options)) && !options.per_thread
+    overwritten
+        || tracer_of(&options.events).is_some()
+        || (delayed || some_cpus || is_system(options)) && !options.per_thread
+}
+
+/// Whether the file has records of context switches.
+pub(crate) fn keeps_switches(options: &Options) -> bool {
+    options.extras.switches || traces::tells_switches(options)
 }
 
 /// The attributes of all events, in the order of the file.
@@ -63,6 +72,7 @@ pub(crate) fn plan(options: &Options, specs: &[EventSpec], limits: Limits) -> Ve
             group_name: spec.group_name.clone(),
             on_cpus: OnCpus::Never,
             chooses: false,
+            tracer: spec.tracer,
         })
         .collect();
     join_groups(specs, &mut planned);
@@ -124,6 +134,7 @@ pub(crate) fn may_follow_by_cpus(options: &Options) -> bool {
         // Waits have their own events of tasks.
         && options.waits.is_none()
         && !options.events.iter().any(ring_terms::are_unusual)
+        && tracer_of(&options.events).is_none()
 }
 
 /// Whether an event sees more of a process tree when it is of whole CPUs:
@@ -319,7 +330,7 @@ fn set_side_band(options: &Options, dumps: bool, attr: &mut EventAttr) {
         ),
         // That of waits has its own.
         (
-            extras.switches && options.waits.is_none(),
+            keeps_switches(options) && options.waits.is_none(),
             AttrFlags::CONTEXT_SWITCH,
         ),
         (extras.namespaces, AttrFlags::NAMESPACES),

@@ -1,7 +1,7 @@
 //! An event ready to be opened, and what its attr becomes where it is of whole
 //! CPUs.
 
-use crate::events::Precision;
+use crate::events::{Precision, Tracer};
 use prof_abi::{AttrFlags, EventAttr, ReadFormat, SampleType, Software, event_kind};
 use std::ffi::CString;
 use std::fs::File;
@@ -40,6 +40,8 @@ pub(crate) struct Planned {
     /// Whether its descriptors of tasks only choose which samples there are, and one
     /// of each CPU takes them ([`choosing`], [`taking`]).
     pub(crate) chooses: bool,
+    /// See [`EventSpec::tracer`](crate::events::EventSpec::tracer).
+    pub(crate) tracer: Option<Tracer>,
 }
 
 impl Planned {
@@ -62,6 +64,7 @@ impl Planned {
             group_name: None,
             on_cpus: OnCpus::Never,
             chooses: false,
+            tracer: None,
         }
     }
 }

@@ -4,6 +4,7 @@
 //! Waiting is sleeping. Channels look again and again for a while before they
 //! sleep, some hundred times a second in vain.
 
+use crate::traces::TracePiece;
 use prof_live::Spares;
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -17,6 +18,7 @@ const SPARE_BYTES: usize = 12 << 20;
 #[derive(Debug)]
 enum Sent {
     Piece(Piece),
+    Trace(TracePiece),
     EndOfNewest,
 }
 
@@ -78,6 +80,11 @@ impl Sender {
         self.add(Sent::Piece(piece));
     }
 
+    /// Adds a piece of a trace.
+    pub(crate) fn send_trace(&self, piece: TracePiece) {
+        self.add(Sent::Trace(piece));
+    }
+
     /// What overwritten rings held when they were asked for has been sent.
     pub(crate) fn end_newest(&self) {
         self.add(Sent::EndOfNewest);
@@ -114,6 +121,7 @@ pub(crate) struct Receiver(Arc<Inner>);
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     Piece(Piece),
+    Trace(TracePiece),
     /// Overwritten rings were read: what they held came before.
     EndOfNewest,
     /// Nothing.
@@ -133,6 +141,7 @@ impl Receiver {
         let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
         match state.pieces.pop_front() {
             Some(Sent::Piece(piece)) => Next::Piece(piece),
+            Some(Sent::Trace(piece)) => Next::Trace(piece),
             Some(Sent::EndOfNewest) => Next::EndOfNewest,
             None if state.is_closed => Next::Ended,
             None => Next::Nothing,

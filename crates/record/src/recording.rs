@@ -29,6 +29,7 @@ use crate::stream::Reader;
 use crate::synthesize::{MachineFacts, machine_features, processes, threads_of};
 use crate::tally::Counter;
 use crate::tasks::process_of;
+use crate::traces;
 use crate::tracing_data;
 use crate::tree::{Shares, Tree};
 use crate::trim::Trim;
@@ -164,6 +165,7 @@ impl<'a> Recording<'a> {
         let opened = descriptions(&set);
         let written = written(options, &opened);
         let begun = way.begin(options, &written, features(options, &set, &written))?;
+        set.trace_info = traces::info(options, &set);
         let rings = std::mem::take(&mut set.rings);
         set.shares = Shares::of_rings(rings.len());
         Ok(Self {
@@ -196,7 +198,7 @@ impl<'a> Recording<'a> {
         let mut tree = tree(options, &set, launched.as_deref(), &self.opened[0]);
         hand_over(self.early, tree.as_mut(), &shared, &queue);
         let deep = unwound.deep.as_ref();
-        let drainer = Drainer::new(self.rings, &set.events, &shared, queue)
+        let drainer = Drainer::new(self.rings, (&set.events, set.scope().area), &shared, queue)
             .trimming(unwound.trim)
             .keeping(tree, &set)
             .near_rings(options.affinity);
@@ -324,6 +326,7 @@ fn exclude_threads(set: &OpenSet, shared: &Shared) {
 
 /// Ends the events, and with them the draining.
 fn stop(set: &OpenSet, shared: &Shared, deep: Option<&DeepStacks<'_>>) {
+    shared.switch(false);
     // The file is whole without it; what comes later is not drained.
     let _ = set.disable(None);
     shared.parts.note(false);
@@ -501,7 +504,7 @@ fn hurry(options: &Options) {
 /// What the file says of context switches that were only asked for to read
 /// memory at the right time.
 fn switches(options: &Options) -> Switches {
-    match options.extras.switches {
+    match plan::keeps_switches(options) {
         true => Switches::Keep,
         false => Switches::Drop,
     }
@@ -538,6 +541,7 @@ fn start(
 ) -> Result<(), RecordError> {
     if options.start == Start::AtOnce {
         shared.parts.note(true);
+        shared.switch(true);
     }
     setup::enable(options, set).map_err(|source| RecordError::System {
         doing: "start the events",

@@ -1,11 +1,12 @@
 //! The attr of an event that samples, from what was asked of it and of the
 //! recording.
 
-use crate::events::{ChainTerm, EventSpec, Precision, Rate};
+use crate::events::{ChainTerm, EventSpec, Precision, Rate, Tracer};
 use crate::options::{
     ChainFilter, DEFAULT_DUMP, ModeFilter, Options, Sampling, Stacks, Start, Target,
 };
 use crate::planned::{Limits, is_clock};
+use crate::traces;
 use prof_abi::{AttrFlags, BranchSampleType, EventAttr, ReadFormat, SampleType, event_kind};
 
 /// The attr of an event that samples.
@@ -53,7 +54,37 @@ pub(crate) fn sampling_attr(options: &Options, spec: &EventSpec, limits: Limits)
         attr.flags = attr.flags.with(AttrFlags::ENABLE_ON_EXEC);
     }
     set_clock(options, &mut attr);
+    attr.aux_sample_size = traces::sample_bytes(options, spec);
+    if spec.tracer.is_some() {
+        bare_of_samples(spec.tracer, &mut attr);
+        attr.aux_watermark = traces::watermark(options);
+    }
     attr
+}
+
+/// Leaves of an event that traces what its records have; samples it has none.
+fn bare_of_samples(tracer: Option<Tracer>, attr: &mut EventAttr) {
+    let kept = SampleType::IP | SampleType::TID | SampleType::TIME | SampleType::CPU;
+    attr.sample_type = attr.sample_type.without(SampleType(!kept.0));
+    if tracer == Some(Tracer::IntelPt) {
+        // As perf has it: guests are left out by the PMU's own settings.
+        attr.flags = attr.flags.without(AttrFlags::EXCLUDE_GUEST);
+    }
+    if tracer == Some(Tracer::ArmSpe) {
+        // By it perf's readers know what they can make of the trace.
+        attr.sample_type = attr.sample_type.with(SampleType::DATA_SRC);
+    }
+    if attr.is_freq() {
+        attr.sample_period = 1;
+    }
+    let of_samples =
+        AttrFlags::FREQ | AttrFlags::EXCLUDE_CALLCHAIN_USER | AttrFlags::EXCLUDE_CALLCHAIN_KERNEL;
+    attr.flags = attr.flags.without(of_samples);
+    attr.sample_max_stack = 0;
+    attr.sample_stack_user = 0;
+    attr.sample_regs_user = 0;
+    attr.sample_regs_intr = 0;
+    attr.branch_sample_type = prof_abi::BranchSampleType(0);
 }
 
 fn sample_type(options: &Options, spec: &EventSpec) -> SampleType {
@@ -70,7 +101,7 @@ fn sample_type(options: &Options, spec: &EventSpec) -> SampleType {
         (extras.code_page_size, SampleType::CODE_PAGE_SIZE),
         (extras.cgroups, SampleType::CGROUP),
         (extras.transactions, SampleType::TRANSACTION),
-        (spec.attr.aux_sample_size > 0, SampleType::AUX),
+        (traces::sample_bytes(options, spec) > 0, SampleType::AUX),
         (extras.interrupt_registers != 0, SampleType::REGS_INTR),
         (extras.user_registers != 0, SampleType::REGS_USER),
         (

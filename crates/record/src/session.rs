@@ -198,7 +198,8 @@ fn finished(
             began,
         )
     };
-    let is_empty = summary.tally.samples == 0 && written.result.is_ok();
+    let has_some = summary.tally.samples > 0 || summary.tally.traced > 0;
+    let is_empty = !has_some && written.result.is_ok();
     Finished {
         why_empty: is_empty.then(|| why_empty(options, &set, &summary, ended_by)),
         summary: match written.result {

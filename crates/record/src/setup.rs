@@ -14,6 +14,7 @@ use crate::planned::{Limits, OnCpus, Planned, Role, choosing, taking};
 use crate::ring_terms;
 use crate::rings::{self, Lockable, RingLimit, RingMemory, Size};
 use crate::synthesize::online_cpus;
+use crate::traces::{self, AreaPlan};
 use crate::waits;
 use prof_abi::{AttrFlags, ByteOrder, EventAttr, Software, event_kind};
 use prof_sys::{Event, RandomChoice, limits};
@@ -45,6 +46,7 @@ pub(crate) fn open(
         });
     }
     ring_terms::check(options)?;
+    traces::check(options)?;
     let mut opening = Opening {
         options,
         limits,
@@ -388,6 +390,7 @@ impl Opening<'_> {
             all_cpus: self.all_cpus().to_vec(),
             // The recorder's own and those of files that it reads.
             descriptors: descriptors + 32,
+            area: AreaPlan::of(options),
             highest_frequency: self.limits.highest_frequency,
             paranoid: read_number("/proc/sys/kernel/perf_event_paranoid"),
             memory,

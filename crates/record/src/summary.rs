@@ -218,10 +218,27 @@ impl Summary {
                 100.0 * seen
             ));
         }
+        self.tell_of_traces(&mut line);
         self.tell_of_kept_files(&mut line);
         let share = 100.0 * self.own_cpu.as_secs_f64() / self.elapsed.as_secs_f64().max(1e-9);
         line.push_str(&format!("; recorder {share:.1} % of a CPU, {}", self.rings));
         line
+    }
+
+    /// Adds what there is of traces.
+    fn tell_of_traces(&self, line: &mut String) {
+        let Tally {
+            traced, trace_gaps, ..
+        } = self.tally;
+        if traced > 0 {
+            line.push_str(&format!("; {} of trace", size(traced)));
+        }
+        if trace_gaps > 0 {
+            line.push_str(&format!(
+                "; part of the trace is missing in {} (try: a larger second size of -m)",
+                several(trace_gaps, "place")
+            ));
+        }
     }
 
     /// Adds what became of the files of other roots.

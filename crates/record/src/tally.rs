@@ -1,6 +1,6 @@
 //! Counting what goes by: samples, losses, throttling, times.
 
-use prof_abi::{ByteOrder, EventAttr, RecordType};
+use prof_abi::{AuxFlags, ByteOrder, EventAttr, RecordType};
 use prof_perfdata::SampleLayout;
 
 /// What was seen in the records of a recording.
@@ -14,11 +14,20 @@ pub struct Tally {
     pub throttled: u64,
     /// Tasks that ended.
     pub ended_tasks: u64,
+    /// Bytes of traces.
+    pub traced: u64,
+    /// Times that part of a trace is missing, by `AUX` records.
+    pub trace_gaps: u64,
     /// Time of the first sample, ns; `u64::MAX` before any.
     pub first: u64,
     /// Time of the last sample, ns.
     pub last: u64,
 }
+
+/// Where an `AUX` record has its flags, bytes, and those by which something is
+/// missing.
+const AUX_FLAGS_AT: usize = 24;
+const AUX_GAPS: u64 = AuxFlags::TRUNCATED.0 | AuxFlags::PARTIAL.0 | AuxFlags::COLLISION.0;
 
 /// Walks records and keeps the tally.
 #[derive(Debug, Clone)]
@@ -51,8 +60,15 @@ impl Counter {
         tally.lost = tally.lost.saturating_add(other.lost);
         tally.throttled += other.throttled;
         tally.ended_tasks += other.ended_tasks;
+        tally.traced += other.traced;
+        tally.trace_gaps += other.trace_gaps;
         tally.first = tally.first.min(other.first);
         tally.last = tally.last.max(other.last);
+    }
+
+    /// Counts a piece of a trace.
+    pub(crate) fn trace(&mut self, bytes: u64) {
+        self.tally.traced += bytes;
     }
 
     /// Counts whole records; `mapping` sees each `MMAP2`.
@@ -71,6 +87,10 @@ impl Counter {
                 }
                 RecordType::EXIT => self.tally.ended_tasks += 1,
                 RecordType::THROTTLE => self.tally.throttled += 1,
+                RecordType::AUX => {
+                    let flags = order.u64(record, AUX_FLAGS_AT).unwrap_or(0);
+                    self.tally.trace_gaps += u64::from(flags & AUX_GAPS != 0);
+                }
                 RecordType::MMAP2 => mapping(record),
                 _ => {}
             }
@@ -116,6 +136,11 @@ pub(crate) mod tests {
         records.extend(record(5, &[0, 0, 0]));
         records.extend(record(4, &[0, 0, 0]));
         records.extend(record(10, &[9]));
+        // Truncated; of a snapshot; partial and of a snapshot.
+        for flags in [1, 2, 6] {
+            records.extend(record(11, &[0, 64, flags]));
+        }
+        counter.trace(40);
         let mut mappings = 0;
         let mut mapping = |_: &[u8]| mappings += 1;
         counter.count(&records, &mut mapping);
@@ -128,6 +153,8 @@ pub(crate) mod tests {
                 lost: 11,
                 throttled: 1,
                 ended_tasks: 1,
+                traced: 40,
+                trace_gaps: 2,
                 first: 300,
                 last: 500
             }

@@ -13,6 +13,7 @@ use crate::summary::size;
 use crate::switching::{Step, Switcher};
 use crate::tally::{Counter, Tally};
 use crate::tasks::is_asleep;
+use crate::traces::TracePiece;
 use crate::tracing_data;
 use crate::unwinding::Unwinding;
 use crate::waits::{Sleepers, WaitAccount, Waits};
@@ -202,6 +203,14 @@ impl Writing<'_> {
                     self.give_back(piece.records, pieces);
                     Came::Records
                 }
+                Next::Trace(piece) => {
+                    dirty = true;
+                    if result.is_ok() && !is_full {
+                        result = self.write_trace(&piece);
+                    }
+                    self.shared.taken(piece.trace.len());
+                    Came::Records
+                }
                 Next::EndOfNewest => Came::EndOfNewest,
                 Next::Nothing => Came::Nothing,
                 Next::Ended => break,
@@ -210,11 +219,7 @@ impl Writing<'_> {
             result = result.and_then(|()| self.part(came));
             self.keep_books();
             if trimmed.elapsed() >= TRIM_EVERY {
-                pieces.give_up_spares();
-                if let Some(unwinding) = &mut self.unwinding {
-                    unwinding.give_up_spares();
-                }
-                give_free_memory_back();
+                self.give_memory_back(pieces);
                 trimmed = Instant::now();
             }
             if flushed.elapsed() >= FLUSH_EVERY {
@@ -239,6 +244,15 @@ impl Writing<'_> {
         let written = self.end(result);
         shared.tell_main(&shared.written);
         written
+    }
+
+    /// Gives back what a busy moment needed.
+    fn give_memory_back(&mut self, pieces: &Receiver) {
+        pieces.give_up_spares();
+        if let Some(unwinding) = &mut self.unwinding {
+            unwinding.give_up_spares();
+        }
+        give_free_memory_back();
     }
 
     fn write_first(&mut self) -> Result<(), OutputError> {
@@ -285,6 +299,11 @@ impl Writing<'_> {
         let mut mark = Vec::new();
         finished_round(&mut mark);
         self.taker.consumer().records(&mark)
+    }
+
+    fn write_trace(&mut self, piece: &TracePiece) -> Result<(), OutputError> {
+        self.counter.trace(piece.trace.len() as u64);
+        self.taker.consumer().trace(&piece.record, &piece.trace)
     }
 
     /// What was read of threads that sleep until a time, ns: what else happened until

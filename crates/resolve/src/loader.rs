@@ -197,6 +197,9 @@ impl Loader {
         match record.decode() {
             Body::Lost(_) | Body::LostSamples(_) => self.tally.losses.add(record),
             Body::Throttle(_) => self.tally.throttled += 1,
+            Body::Auxtrace(piece) => {
+                self.tally.traced = self.tally.traced.saturating_add(piece.size);
+            }
             Body::Read(read) => self.thread_count(record, &read),
             Body::CallchainDeferred(chain) => self.join(record, &chain),
             body => {

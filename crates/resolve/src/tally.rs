@@ -13,6 +13,8 @@ pub(crate) const KERNEL_MAX_STACK: u32 = 127;
 pub(crate) struct Tally {
     pub(crate) losses: Losses,
     pub(crate) throttled: u64,
+    /// Bytes of traces.
+    pub(crate) traced: u64,
     pub(crate) stacks: StackTally,
     /// Of the samples whose stacks were unwound here.
     pub(crate) chain_ends: FxHashMap<(StackId, ChainEnd), u64>,

@@ -28,6 +28,7 @@ pub(crate) fn trust(
         lost_side_band: lost.side_band,
         side_band_may_be_lost: lost.may_be_side_band,
         throttled: tally.throttled,
+        traced: tally.traced,
         damages: damages(about),
         notes: notes(about, tally.stacks.merged),
         ..Trust::default()

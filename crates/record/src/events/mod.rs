@@ -14,6 +14,7 @@ mod spec;
 mod terms;
 mod tool;
 mod tracepoint;
+mod tracer;
 
 use prof_abi::{AttrFlags, EventAttr, Software, event_kind};
 
@@ -26,6 +27,7 @@ pub use programs::Programs;
 pub(crate) use spec::breaks_into_kernel;
 pub use spec::{ChainTerm, EventSpec, Modes, Precision, Rate};
 pub use tool::Tool;
+pub use tracer::Tracer;
 
 /// The name of an event of which only the user part could be had: `u` with its
 /// letters, as perf puts it.

@@ -1,7 +1,8 @@
 //! Events of a PMU by its terms: `pmu/term=value,…/`, from sysfs.
 
 use super::error::EventError;
-use super::spec::EventSpec;
+use super::spec::{EventSpec, Rate};
+use super::tracer::{Tracer, usual_pt_terms};
 use crate::cpu_list::parse_cpu_list;
 use prof_abi::{EventAttr, event_kind};
 use std::fs;
@@ -15,7 +16,7 @@ pub(crate) fn devices() -> PathBuf {
 
 /// A PMU of sysfs.
 #[derive(Debug)]
-pub(super) struct Pmu {
+pub(crate) struct Pmu {
     name: String,
     directory: PathBuf,
     kind: u32,
@@ -40,6 +41,12 @@ pub(super) fn filters_addresses(kind: u32) -> bool {
         text.trim().parse::<u32>().is_ok_and(|most| most > 0)
     };
     all.iter().any(|pmu| pmu.kind == kind && filters(pmu))
+}
+
+/// The PMU of this type.
+pub(crate) fn of_kind(kind: u32) -> Option<Pmu> {
+    let mut all = Pmu::all_in(&devices()).into_iter();
+    all.find(|pmu| pmu.kind == kind)
 }
 
 /// The event that a PMU names so, by itself: `tsc` for `msr/tsc/`.
@@ -199,7 +206,23 @@ impl Pmu {
         };
         let mut spec = EventSpec::new(self.name.as_str(), attr);
         spec.cpus = self.cpus();
+        if let Some(tracer) = Tracer::of(&self.name) {
+            self.set_tracer(tracer, &mut spec);
+        }
         spec
+    }
+
+    fn set_tracer(&self, tracer: Tracer, spec: &mut EventSpec) {
+        let file = |name: &str| fs::read_to_string(self.directory.join(name)).ok();
+        spec.tracer = Some(tracer);
+        let least = file("caps/min_interval").and_then(|text| text.trim().parse().ok());
+        spec.rate = Some(Rate::Period(tracer.period(least)));
+        if tracer == Tracer::IntelPt {
+            for (term, value) in usual_pt_terms(file) {
+                // Those that this PMU lacks are left out.
+                let _ = self.put(term, value, &mut spec.attr);
+            }
+        }
     }
 
     /// The CPUs that it can be opened on for all tasks: one of each package for
@@ -248,6 +271,21 @@ impl Pmu {
     /// has fewer bits.
     pub(super) fn put(&self, term: &str, value: u64, attr: &mut EventAttr) -> Option<()> {
         self.format(term)?.put(value, attr)
+    }
+
+    /// The bits of `config` that a term sets; 0 if there is none of that name.
+    pub(crate) fn config_bits(&self, term: &str) -> u64 {
+        let mut attr = EventAttr::default();
+        let bits = self.format(term).map_or(0, |format| format.bits.len());
+        let ones = u64::MAX.checked_shr(64 - bits as u32).unwrap_or(0);
+        let _ = self.put(term, ones, &mut attr);
+        attr.config
+    }
+
+    /// A number in a file of its own.
+    pub(crate) fn number(&self, file: &str) -> Option<u64> {
+        let text = fs::read_to_string(self.directory.join(file)).ok()?;
+        text.trim().parse().ok()
     }
 
     /// Applies `name` or `name=value`: a term of its format directory, or an

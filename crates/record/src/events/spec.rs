@@ -1,6 +1,7 @@
 //! An event as asked for.
 
 use super::tool::Tool;
+use super::tracer::Tracer;
 use prof_abi::{AttrFlags, BranchSampleType, EventAttr, Software, event_kind};
 use std::ffi::CString;
 
@@ -105,6 +106,8 @@ pub struct EventSpec {
     pub sampling_term: Option<&'static str>,
     /// What `prof stat` measures instead of having the kernel count.
     pub tool: Option<Tool>,
+    /// What its PMU traces into an AUX area, if it does.
+    pub tracer: Option<Tracer>,
 }
 
 impl EventSpec {

@@ -357,6 +357,26 @@ pub(super) const ROWS: &[HintRow] = &[
         ALWAYS,
         "there is no memory for {rings}\n  try: a larger ulimit -v, if there is one, or fewer threads and CPUs",
     ),
+    call(
+        Step::Trace,
+        libc::EPERM,
+        "the area counts as rings do, and with {rings} it is more than this user may lock: {user} (kernel.perf_event_mlock_kb for each CPU, all recorders together) and {process} for each process (ulimit -l)\n  try: -m ,64K",
+    ),
+    call(
+        Step::Trace,
+        libc::ENOMEM,
+        "there is no memory for it\n  try: -m ,64K",
+    ),
+    call(
+        Step::Trace,
+        libc::EOPNOTSUPP,
+        "its PMU does not trace\n  try: prof stat -e {event} ./app",
+    ),
+    call(
+        Step::Trace,
+        libc::EINVAL,
+        "its PMU takes no area of this size\n  try: -m ,1M",
+    ),
     call(Step::Share, libc::ENOTTY, SANDBOX),
     call(Step::Share, libc::EPERM, SANDBOX),
     call(Step::Share, libc::EACCES, SANDBOX),

@@ -475,6 +475,13 @@ fn cases() -> Vec<(Refusal, &'static str)> {
             "even 3 rings of 4 KiB, with a page for each, are 24 KiB; this user may lock 0 KiB",
         ),
         (map(libc::ENOMEM), "no memory for 3 rings"),
+        (
+            plain(Step::Trace, libc::EPERM),
+            "more than this user may lock",
+        ),
+        (plain(Step::Trace, libc::ENOMEM), "no memory for it"),
+        (plain(Step::Trace, libc::EOPNOTSUPP), "does not trace"),
+        (plain(Step::Trace, libc::EINVAL), "no area of this size"),
         (plain(Step::Share, libc::ENOTTY), "outside of the sandbox"),
         (plain(Step::Share, libc::EPERM), "outside of the sandbox"),
         (plain(Step::Share, libc::EACCES), "outside of the sandbox"),

@@ -143,6 +143,12 @@ impl OpenSet {
         self.each_leader(role, Event::disable)
     }
 
+    /// Whether the event with this name traces.
+    pub(crate) fn traces(&self, name: &str) -> bool {
+        let mut events = self.events.iter().map(|event| &event.planned);
+        events.any(|planned| planned.name == name && planned.tracer.is_some())
+    }
+
     /// Starts or stops the events with this name; `false` if there is none.
     pub(crate) fn switch_named(&self, name: &str, is_on: bool) -> bool {
         let what = if is_on { Event::enable } else { Event::disable };
