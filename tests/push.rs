@@ -347,6 +347,110 @@ fn what_cannot_be_sent_waits_within_its_bound_and_is_sent_later() {
     }
 }
 
+/// A file of folded stacks whose names do not compress.
+fn large_profile(folder: &Path, seed: u64) -> String {
+    let mut state = seed;
+    let mut word = || {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        state
+    };
+    let lines = (0..6000).map(|_| format!("{:x}{:x};{:x} 1\n", word(), word(), word()));
+    let file = folder.join(format!("{seed}.folded"));
+    std::fs::write(&file, lines.collect::<String>()).expect("written");
+    file.display().to_string()
+}
+
+#[test]
+fn where_more_would_wait_than_may_the_oldest_go() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let files: Vec<String> = (1..=6)
+        .map(|seed| large_profile(folder.path(), seed))
+        .collect();
+    let (listener, url) = listening("/ingest");
+    let got = receive(listener, &[Does::Closes]);
+    let spool = folder.path().join("spool");
+    let options = ["--spool-size", "1", "--patience", "0"];
+    let words = files.iter().map(String::as_str).chain(options);
+    let (told, code) = push(&url, &spool, &words.collect::<Vec<_>>());
+    assert_eq!(code, 1, "{told}");
+    let said = "no room for all that waits, the oldest profiles go\n  try: --spool-size MB";
+    assert_eq!(told.matches(said).count(), 1, "{told}");
+    let number = |before: &str| -> usize {
+        let at = told.find(before).unwrap_or_else(|| panic!("{told}"));
+        let word = told[..at].split_whitespace().next_back();
+        word.and_then(|word| word.parse().ok()).expect("a number")
+    };
+    let (dropped, left) = (number(" dropped for want of room"), number(" wait in "));
+    assert!(dropped > 0 && left > 0, "{told}");
+    assert_eq!(dropped + left, files.len(), "{told}");
+    // The youngest are there, in their order.
+    let (told, code) = push(&url, &spool, &[]);
+    assert_eq!(code, 0, "{told}");
+    assert!(told.contains(&format!("{left} profile")), "{told}");
+    for file in &files[dropped..] {
+        let body = part(&next(&got).body, "profile");
+        let sent = folder.path().join("sent.pb.gz");
+        std::fs::write(&sent, body).expect("written");
+        let names = |file: &str| {
+            let shown = prof(&["report", "--csv", "--no-children", "-s", "sym", "-i", file]);
+            let text = shown.succeeded("prof report").text();
+            let mut names: Vec<String> = text.lines().map(str::to_owned).collect();
+            names.sort();
+            names
+        };
+        assert!(names(&sent.display().to_string()) == names(file), "{file}");
+    }
+}
+
+#[test]
+fn a_receiver_that_hangs_holds_nobody_longer_than_told() {
+    const TEST: &str = "a_receiver_that_hangs_holds_nobody_longer_than_told";
+    let (Some(data), Some(program)) = (
+        recording(TEST),
+        compiled(TEST, "steady-calls.c", &["-O1", "-g"]),
+    ) else {
+        return;
+    };
+    let folder = tempfile::tempdir().expect("a folder");
+    let data = data.display().to_string();
+    let (listener, url) = listening("/ingest");
+    thread::spawn(move || {
+        let streams: Vec<_> = listener.incoming().collect();
+        drop(streams);
+    });
+    let began = Instant::now();
+    let (told, code) = push(&url, folder.path(), &[&data, "--patience", "2"]);
+    assert_eq!(code, 1, "{told}");
+    assert!(
+        told.contains("no answer in time; kept") && told.contains("1 wait in "),
+        "{told}"
+    );
+    // A request may take 30 s.
+    assert!(began.elapsed() < Duration::from_secs(15), "{told}");
+    let mut recorder = prof_command();
+    recorder.args([
+        "record",
+        "-e",
+        "cpu-clock",
+        "--every",
+        "300ms",
+        "--push",
+        &url,
+    ]);
+    recorder.arg("--spool").arg(folder.path().join("other"));
+    recorder.args(["--", "timeout", "1"]).arg(&program);
+    let began = Instant::now();
+    let told = recorder.output().expect("prof starts").stderr;
+    let told = String::from_utf8_lossy(&told);
+    assert!(
+        told.contains("0 profiles sent") && told.contains(" wait in "),
+        "{told}"
+    );
+    assert!(began.elapsed() < Duration::from_secs(20), "{told}");
+}
+
 #[test]
 fn what_is_refused_for_who_sends_or_where_to_waits() {
     const TEST: &str = "what_is_refused_for_who_sends_or_where_to_waits";

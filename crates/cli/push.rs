@@ -1,6 +1,7 @@
 //! `prof push`, and what `prof record --push` shares with it: recordings go to
 //! a store of profiles, which may be slow, away or refuse.
 
+mod posting;
 mod store;
 mod url;
 mod waiting;
@@ -10,7 +11,8 @@ use crate::input::NameOptions;
 use crate::outcome::{self, Outcome, UsageError, say};
 use crate::recording::Input;
 use anyhow::{Context, bail};
-use prof_http::{Answer, Client, Message, Trust, TrustError};
+use posting::{Poster, Until};
+use prof_http::{Answer, Trust, TrustError};
 use prof_symbolize::Symbolizer;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -43,7 +45,7 @@ pub(crate) struct Args {
     delivery: Delivery,
     #[command(flatten)]
     names: NameOptions,
-    /// How long to try before what is left waits for another time
+    /// How long to try before what is left waits for another time; 0: once
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     patience: u64,
     /// The recordings; without any, what waits is sent
@@ -135,8 +137,8 @@ impl Delivery {
         Ok(Sender {
             again: self.again(&store.url.shown()),
             store,
-            client: Client::sending(trust, CONNECTING),
-            headers: self.headers.clone(),
+            poster: Poster::new(trust, self.headers.clone()),
+            until: Until::default(),
             waiting,
             pause: FIRST_PAUSE,
             next: Instant::now(),
@@ -189,10 +191,6 @@ fn default_spool() -> anyhow::Result<PathBuf> {
     }
 }
 
-/// How long connecting may take.
-const CONNECTING: Duration = Duration::from_secs(5);
-/// How long a request may take, from connecting to the answer's head.
-const ANSWERING: Duration = Duration::from_secs(30);
 /// How another authority is named.
 const NAME_AUTHORITY: &str = "--cacert FILE, with the certificate of who issued it";
 /// The pause after a first failure; each next one is twice as long.
@@ -232,8 +230,9 @@ enum Tried {
 /// Sends what waits, the oldest first.
 struct Sender {
     store: Store,
-    client: Client,
-    headers: Vec<String>,
+    poster: Poster,
+    /// When sending is over.
+    until: Until,
     waiting: Waiting,
     /// The command that sends what is left.
     again: String,
@@ -292,7 +291,7 @@ impl Sender {
 
     /// Sends one, if it is time.
     fn step(&mut self) -> io::Result<Tried> {
-        if Instant::now() < self.next {
+        if Instant::now() < self.next || self.until.left() == Some(Duration::ZERO) {
             return Ok(Tried::Later(self.next));
         }
         // Another process may be sending the same.
@@ -302,7 +301,7 @@ impl Sender {
         let Some((path, request)) = self.waiting.oldest()? else {
             return Ok(Tried::Nothing);
         };
-        let cause = match self.post(&request) {
+        let cause = match self.post(request) {
             Ok(answer) if (200..300).contains(&answer.status) => {
                 self.tally.sent += 1;
                 self.works();
@@ -339,14 +338,9 @@ impl Sender {
         Ok(self.later(pause))
     }
 
-    fn post(&self, request: &Request) -> io::Result<Answer> {
-        let url = format!("{}{}", self.store.url.shown(), request.query);
-        let message = Message {
-            headers: &self.headers,
-            content_type: &request.content_type,
-            body: &request.body,
-        };
-        self.client.post(&url, &message, ANSWERING)
+    fn post(&self, request: Request) -> io::Result<Answer> {
+        self.poster
+            .post(&self.store.url.shown(), request, &self.until)
     }
 
     fn later(&mut self, pause: Duration) -> Tried {
@@ -374,18 +368,17 @@ impl Sender {
     }
 
     /// Sends until nothing waits or the time is over.
-    fn drain(&mut self, until: Instant) -> io::Result<()> {
+    fn drain(&mut self) -> io::Result<()> {
         loop {
             let next = match self.step()? {
                 Tried::Nothing | Tried::Barred => return Ok(()),
                 Tried::Done => continue,
-                Tried::Later(next) => next,
+                Tried::Later(next) => next.saturating_duration_since(Instant::now()),
             };
-            let now = Instant::now();
-            if now >= until {
+            if self.until.is_over() {
                 return Ok(());
             }
-            std::thread::sleep(next.min(until).saturating_duration_since(now));
+            std::thread::sleep(self.until.left().map_or(next, |left| next.min(left)));
         }
     }
 
@@ -469,7 +462,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
             put => put?,
         }
     }
-    sender.drain(Instant::now() + Duration::from_secs(args.patience))?;
+    let patience = Duration::from_secs(args.patience);
+    sender.until.set(patience);
+    sender.drain()?;
     Ok(match sender.conclude() && all_read {
         true => Outcome::Done,
         false => Outcome::Code(1),

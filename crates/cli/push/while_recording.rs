@@ -1,6 +1,7 @@
 //! `prof record --every TIME --push URL`: files of a recording become profiles
 //! and go, beside the recording.
 
+use super::posting::Until;
 use super::waiting::{LOCK, Request, lock_in};
 use super::{Delivery, Sender, Tried};
 use crate::outcome::say;
@@ -10,10 +11,8 @@ use prof_symbolize::{Sources, Symbolizer};
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How often is looked for finished files.
 const LOOKING: Duration = Duration::from_millis(200);
@@ -23,7 +22,8 @@ const LAST: Duration = Duration::from_secs(5);
 /// Takes the files of one recording.
 pub(crate) struct Pusher {
     folder: PathBuf,
-    ended: Arc<AtomicBool>,
+    /// Set when the recording has ended.
+    until: Until,
     thread: JoinHandle<()>,
 }
 
@@ -40,18 +40,17 @@ impl Pusher {
             .join(format!("{RECORDING}{}", std::process::id()));
         let lock = fs::create_dir(&folder).and_then(|()| lock_in(&folder));
         let lock = lock.with_context(|| format!("cannot make {}", folder.display()))?;
-        let ended = Arc::new(AtomicBool::new(false));
+        let until = sender.until.clone();
         let mut pushing = Pushing::new(sender);
-        let is_over = Arc::clone(&ended);
         let thread = thread::Builder::new().name("push".into());
         let own = folder.clone();
         let thread = thread.spawn(move || {
-            pushing.run(&own, &is_over);
+            pushing.run(&own);
             drop(lock);
         });
         Ok(Self {
             folder,
-            ended,
+            until,
             thread: thread.context("cannot start a thread")?,
         })
     }
@@ -64,7 +63,7 @@ impl Pusher {
     /// The recording has ended: sends what can be sent, and tells what became
     /// of all.
     pub(crate) fn finish(self) {
-        self.ended.store(true, Ordering::Release);
+        self.until.set(LAST);
         if self.thread.join().is_err() {
             say("sending profiles failed; they wait");
         }
@@ -124,12 +123,12 @@ impl Pushing {
         }
     }
 
-    fn run(&mut self, folder: &Path, is_over: &AtomicBool) {
+    fn run(&mut self, folder: &Path) {
         self.take_abandoned();
         let mut is_last = false;
         while !is_last {
             // All that is finished before the end is seen after it.
-            is_last = is_over.load(Ordering::Acquire);
+            is_last = self.sender.until.is_set();
             self.take_files(folder, is_last);
             let mut sent = self.sender.step();
             while matches!(sent, Ok(Tried::Done)) {
@@ -142,8 +141,12 @@ impl Pushing {
                 thread::sleep(LOOKING);
             }
         }
+        if self.sender.told.is_none() {
+            // Making profiles may have taken long.
+            self.sender.until.set(LAST);
+        }
         // It was said; what is left waits.
-        let _ = self.sender.drain(Instant::now() + LAST);
+        let _ = self.sender.drain();
         self.sender.conclude();
         remove_empty(folder);
     }
