@@ -6,6 +6,8 @@ class Page {
     constructor(profile) {
         this.profile = profile;
         this.found = null;
+        /** What was searched, and what is said of how. */
+        this.searched = this.found_as = "";
         this.chosen = -1;
         this.sandwiched = -1;
         /** Makes the last line; anew after filters changed. */
@@ -62,10 +64,14 @@ class Page {
             if (event.key === "Escape") {
                 by_id("search").value = "";
             }
-            if (event.key === "Escape" || event.key === "Enter") {
-                this.search();
+            if (event.key === "Escape" || (event.key === "Enter" && this.searched !== by_id("search").value)) {
+                this.search(() => this.go_to_match(event.shiftKey ? -1 : 1));
+            } else if (event.key === "Enter") {
+                this.go_to_match(event.shiftKey ? -1 : 1);
             }
         });
+        by_id("next").addEventListener("click", () => this.go_to_match(1));
+        by_id("previous").addEventListener("click", () => this.go_to_match(-1));
         by_id("thread").addEventListener("change", (event) => this.refilter({ thread: event.target.value }));
         by_id("module").addEventListener("change", (event) => this.refilter({ module: event.target.value }));
         by_id("order").addEventListener("change", (event) => {
@@ -94,6 +100,8 @@ class Page {
             by_id("search").focus();
         } else if (views[Number(event.key) - 1]) {
             this.show_view(views[Number(event.key) - 1]);
+        } else if (event.key === "n" || event.key === "N") {
+            this.go_to_match(event.key === "n" ? 1 : -1);
         } else if (event.key === "s" && this.chosen >= 0) {
             this.open_sandwich(this.chosen);
         } else {
@@ -137,6 +145,7 @@ class Page {
     }
 
     show_view(view) {
+        by_id("match").textContent = "";
         this.table.is_opened ||= view === "table" && this.view !== view;
         this.view = view;
         for (const tab of document.querySelectorAll("[role=tab]")) {
@@ -308,40 +317,54 @@ class Page {
         }
     }
 
-    search() {
+    /** Looks for what stands in the field, and then does `then`. */
+    search(then = () => {}) {
         clearTimeout(this.searching);
         const text = by_id("search").value;
-        let pattern = null;
-        by_id("search").setAttribute("aria-invalid", "false");
-        try {
-            pattern = text === "" ? null : new RegExp(text, "iu");
-        } catch (error) {
-            by_id("search").setAttribute("aria-invalid", "true");
-            by_id("found").textContent = "not a regular expression";
-            this.search_work.stop();
-            return;
-        }
         const { profile } = this;
+        this.searched = text;
+        const { pattern, is_text } = pattern_of(text);
+        this.found_as = is_text ? "searched as it stands, since it is no regular expression: " : "";
         function* look_for() {
-            return pattern === null ? null : yield* profile.matching(pattern);
+            return text === "" ? null : yield* profile.matching(pattern);
         }
         this.search_work.start(look_for(), (found) => {
             this.found = found;
             this.tell_found();
             this.show_found();
+            then();
         });
+    }
+
+    /** To the next place that was found in the view that is open, or with -1
+     * to the one before. */
+    go_to_match(by) {
+        if (this.found === null || by_id("views").hidden) {
+            return;
+        }
+        const step = {
+            graph: () => step_boxes([this.graph], by),
+            table: () => this.table.step(by),
+            tree: () => this.calls.step(by),
+            sandwich: () => step_boxes([this.callers, this.callees].filter((flame) => !flame.holder.hidden), by),
+        };
+        const { at, of } = step[this.view]();
+        const unseen = this.view === "table" ? "none here" : "none is wide enough here";
+        by_id("match").textContent = at < 0 ? unseen : `${grouped.format(at + 1)} of ${grouped.format(of)}`;
     }
 
     /** How much of all that is shown goes through what was found. */
     tell_found() {
         const { profile, found } = this;
+        by_id("matches").hidden = found === null;
+        by_id("match").textContent = "";
         if (found === null) {
             by_id("found").textContent = "";
             return;
         }
         this.search_work.start(profile.covered(found), ({ period, samples, functions }) => {
             const { unit } = profile.header.event;
-            by_id("found").textContent = `${grouped.format(functions)} found, in ${share(period, profile.total[ROOT])}: `
+            by_id("found").textContent = `${this.found_as}${grouped.format(functions)} found, in ${share(period, profile.total[ROOT])}: `
                 + `${weight(period, unit)}, ${samples_of(samples)}`;
         });
     }
@@ -351,6 +374,7 @@ class Page {
             flame.found = this.found;
             flame.draw();
         }
+        this.calls.found_changed();
         if (this.view === "table") {
             this.table.refresh();
         }

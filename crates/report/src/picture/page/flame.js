@@ -106,7 +106,7 @@ class Flame {
             around.unshift(node);
         }
         for (const node of around) {
-            this.rows.push([{ node, x: 0, width: this.width, weight: source.total(node), is_around: true }]);
+            this.rows.push([{ node, x: 0, width: this.width, weight: source.total(node), row: this.rows.length, is_around: true }]);
         }
         const whole = source.total(this.zoomed);
         this.scale = whole > 0 ? this.width / whole : 0;
@@ -150,6 +150,14 @@ class Flame {
             x += width;
         }
         return boxes.filter((each) => each.node !== HIDDEN || each.width >= 0.2);
+    }
+
+    /** The boxes that a search found, stack by stack. */
+    found_boxes() {
+        const { source, found } = this;
+        const is_found = ({ node }) => node !== HIDDEN && source.frame(node) >= 0 && found[source.frame(node)];
+        const boxes = found === null ? [] : this.rows.flat().filter(is_found);
+        return boxes.sort((a, b) => a.x - b.x || a.row - b.row);
     }
 
     /** The top of a row, in the canvas. */

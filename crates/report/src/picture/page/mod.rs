@@ -21,12 +21,13 @@ use std::io;
 const PAGE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("style.css");
 /// The parts of the script; a later one uses what earlier ones define.
-const SCRIPT: [&str; 11] = [
+const SCRIPT: [&str; 12] = [
     include_str!("words.js"),
     include_str!("data.js"),
     include_str!("model.js"),
     include_str!("merged.js"),
     include_str!("flame.js"),
+    include_str!("matches.js"),
     include_str!("rows.js"),
     include_str!("table.js"),
     include_str!("tree.js"),

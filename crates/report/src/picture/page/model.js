@@ -222,6 +222,17 @@ class Profile {
         return found;
     }
 
+    /** How many nodes before each, and in all, are of `found` frames and weigh
+     * something. */
+    found_before(found) {
+        const before = new Int32Array(this.nodes + 1);
+        for (let node = 0; node < this.nodes; node++) {
+            const counts = node > ROOT && this.total[node] > 0 && found[this.frame[node]];
+            before[node + 1] = before[node] + (counts ? 1 : 0);
+        }
+        return before;
+    }
+
     /** What the calls of `found` frames weigh, each sample once. */
     *covered(found) {
         let period = 0;

@@ -77,6 +77,17 @@ class FunctionTable {
         this.follow();
     }
 
+    /** A row further among those found. */
+    step(by) {
+        const of = this.order?.length ?? 0;
+        const has_begun = of > 0 && this.order[this.list.at] === this.page.chosen;
+        const at = stepped(has_begun ? this.list.at : -1, by, of);
+        if (at >= 0) {
+            this.list.move(at);
+        }
+        return { at, of };
+    }
+
     /** Once the table is opened: to the function that was chosen elsewhere. */
     follow() {
         const at = this.is_opened ? this.order.indexOf(this.page.chosen) : -1;

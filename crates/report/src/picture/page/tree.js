@@ -8,6 +8,9 @@ const SOME = 50;
 class CallTreeRows {
     constructor(holder, page) {
         this.page = page;
+        this.rows = [];
+        /** Where the search found something; made when it is gone to. */
+        this.matches = null;
         const head = make("div", { class: "row head", role: "row" });
         for (const [key, word] of [["total", "Total"], ["own", "Self"], ["count", "Samples"], ["name", "Function"]]) {
             this.heading = make("span", { role: "columnheader", class: `cell ${key} ${key === "name" ? "" : "number"}` }, word);
@@ -40,8 +43,20 @@ class CallTreeRows {
             at++;
         }
         this.list.at = 0;
+        this.matches = null;
         this.name_room = room_for_names(this.heading);
         this.list.show(this.rows.length);
+    }
+
+    found_changed() {
+        this.matches = null;
+        this.list.draw();
+    }
+
+    /** To the next row that is found, or the one before. */
+    step(by) {
+        this.matches ??= new TreeMatches(this);
+        return this.matches.step(by);
     }
 
     has_callees(node) {
@@ -123,6 +138,8 @@ class CallTreeRows {
         const whole = profile.total[ROOT];
         const { unit } = profile.header.event;
         const is_hidden = row.node === HIDDEN;
+        const { found } = this.page;
+        element.classList.toggle("found", !is_hidden && row.node > ROOT && found !== null && found[profile.frame[row.node]] === 1);
         const [total, own, count] = is_hidden
             ? [row.total, 0, row.count]
             : [profile.total[row.node], profile.own[row.node], profile.count[row.node]];

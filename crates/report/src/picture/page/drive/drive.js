@@ -104,11 +104,74 @@ const steps = {
         await page.until("document.getElementById('found').textContent.startsWith('2 found, in 40.00 %: 40 events, 2 samples')");
         await picture(page, "search");
         await page.type("[");
-        await page.until("document.getElementById('search').getAttribute('aria-invalid') === 'true'");
-        assert.strictEqual(await text(page, "found"), "not a regular expression");
+        await page.until("document.getElementById('found').textContent.startsWith('searched as it stands, since it is no regular expression: 0 found')");
+        assert(await page.eval("pattern_of('{closure').pattern.test('a::{Closure#0}') && pattern_of('{closure').is_text"));
+        assert.strictEqual(await page.eval(`"\\\\^$.*+?()[]{}|/".replace(pattern_of("\\\\^$.*+?()[]{}|/").pattern, "")`), "");
         await page.key("Escape");
         await page.until("profile_page.found === null && document.getElementById('found').textContent === ''");
         await page.eval("document.activeElement.blur()");
+    },
+
+    async "keys and buttons go from match to match in each view"(page) {
+        const at = async (place, name) => {
+            await page.until(`document.getElementById('match').textContent === ${JSON.stringify(place)}`);
+            assert.strictEqual(await page.eval("profile_page.profile.name_of(profile_page.chosen)"), name);
+        };
+        await page.key("/");
+        await page.type("^par|step");
+        // Also before what was typed is searched.
+        await page.key("Enter");
+        await at("1 of 2", "parse");
+        assert.strictEqual(await focused(page), "parse");
+        await page.key("Enter");
+        await at("2 of 2", "step");
+        await page.key("Enter");
+        await at("1 of 2", "parse");
+        await page.key("Enter", 8);
+        await at("2 of 2", "step");
+        await page.eval("document.activeElement.blur()");
+        await page.key("N");
+        await at("1 of 2", "parse");
+        await page.key("n");
+        await at("2 of 2", "step");
+        await press(page, "#next");
+        await at("1 of 2", "parse");
+        await press(page, "#previous");
+        await at("2 of 2", "step");
+        await picture(page, "match");
+        await page.eval("document.activeElement.blur()");
+        await page.key("2");
+        await page.until("profile_page.table.list.count === 2");
+        await page.key("n");
+        await page.key("n");
+        const [first, second] = await page.eval("profile_page.table.order.map((frame) => profile_page.profile.name_of(frame))");
+        await page.until("/^[12] of 2$/.test(document.getElementById('match').textContent)");
+        const here = await text(page, "match") === "1 of 2" ? first : second;
+        assert.strictEqual(await text(page, "chosen"), here);
+        await page.key("3");
+        await page.until("profile_page.calls.rows.length > 1");
+        // Also in what is closed.
+        await page.eval("profile_page.calls.toggle(0)");
+        await page.key("n");
+        await at("1 of 2", "parse");
+        await page.key("n");
+        await at("2 of 2", "step");
+        await page.key("n");
+        await at("1 of 2", "parse");
+        assert.strictEqual(await page.eval("[...document.querySelectorAll('#calls .row.found:not([hidden])')].length"), 2);
+        await picture(page, "match-tree");
+        await page.eval("profile_page.calls.toggle(0), profile_page.calls.list.go(0)");
+        await page.key("N");
+        await at("2 of 2", "step");
+        await page.key("s");
+        await page.until("!document.getElementById('view-sandwich').hidden && profile_page.callers.source");
+        await page.key("n");
+        await page.until("/^1 of [2-9]$/.test(document.getElementById('match').textContent)");
+        await picture(page, "match-sandwich");
+        await page.eval("document.getElementById('search').value = '', profile_page.search()");
+        await page.until("profile_page.found === null && document.getElementById('matches').hidden");
+        await page.key("n");
+        await page.key("1");
     },
 
     async "stacks are drawn in three ways"(page) {
