@@ -7,14 +7,24 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// A file that has taken its name. When this goes away without
-/// [`Placed::keep`], the name is again what it was before.
+/// [`Placed::keep`], the names are again what they were before.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct Placed {
     path: PathBuf,
-    /// Where that is which had the name.
-    before: Option<PathBuf>,
+    before: Before,
     is_kept: bool,
+}
+
+/// What had the name. A recording that is worth keeping is `NAME.old` from the
+/// first moment: a recorder that is killed here hides none.
+#[derive(Debug)]
+enum Before {
+    Nothing,
+    /// Nothing worth keeping, aside under this name.
+    Empty(PathBuf),
+    /// It is `NAME.old`; what that was before is aside, if it was there.
+    Old(Option<PathBuf>),
 }
 
 impl Placed {
@@ -33,36 +43,49 @@ impl Placed {
         if is_worth_keeping(path) && old.is_dir() {
             return Err(io_error("keep the old", path)(in_the_way));
         }
-        if renameat_with(CWD, file, CWD, path, RenameFlags::EXCHANGE).is_ok() {
-            return Ok(placed(Some(file.to_owned())));
+        if exchanged(file, path) {
+            if !is_worth_keeping(file) {
+                return Ok(placed(Before::Empty(file.to_owned())));
+            }
+            if exchanged(file, &old) {
+                return Ok(placed(Before::Old(Some(file.to_owned()))));
+            }
+            return match fs::rename(file, &old) {
+                Ok(()) => Ok(placed(Before::Old(None))),
+                Err(error) => {
+                    exchanged(file, path);
+                    Err(io_error("keep the old", path)(error))
+                }
+            };
         }
         // There is none, or the file system cannot do that.
-        let before = keep_old(path)?;
+        let before = match keep_old(path)? {
+            Some(_) => Before::Old(None),
+            None => Before::Nothing,
+        };
         match fs::rename(file, path) {
             Ok(()) => Ok(placed(before)),
             Err(error) => Err(io_error("name", path)(error)),
         }
     }
 
-    /// The recording has begun: what was there before becomes `NAME.old`; an
-    /// empty file is not worth keeping.
+    /// The recording has begun: what is aside goes.
     ///
     /// # Errors
-    /// If it cannot have that name; it then stays where the error says.
+    /// If it cannot be removed.
     pub(crate) fn keep(mut self) -> Result<(), OutputError> {
         self.is_kept = true;
-        let Some(before) = self.before.take() else {
-            return Ok(());
-        };
-        let kept = match is_worth_keeping(&before) {
-            true => fs::rename(&before, old_name(&self.path)),
-            false => fs::remove_file(&before),
-        };
-        kept.map_err(io_error(
-            "keep the old recording as .old, it is now",
-            &before,
-        ))
+        match &self.before {
+            Before::Empty(aside) | Before::Old(Some(aside)) => {
+                fs::remove_file(aside).map_err(io_error("remove", aside))
+            }
+            Before::Nothing | Before::Old(None) => Ok(()),
+        }
     }
+}
+
+fn exchanged(one: &Path, other: &Path) -> bool {
+    renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE).is_ok()
 }
 
 impl Drop for Placed {
@@ -70,10 +93,15 @@ impl Drop for Placed {
         if self.is_kept {
             return;
         }
+        let old = old_name(&self.path);
         // The error that led here says more than a failure to clean up would.
         let _ = match &self.before {
-            Some(before) => fs::rename(before, &self.path),
-            None => fs::remove_file(&self.path),
+            Before::Nothing => fs::remove_file(&self.path),
+            Before::Empty(aside) => fs::rename(aside, &self.path),
+            Before::Old(None) => fs::rename(&old, &self.path),
+            Before::Old(Some(aside)) => {
+                fs::rename(&old, &self.path).and_then(|()| fs::rename(aside, &old))
+            }
         };
     }
 }
@@ -161,6 +189,14 @@ mod tests {
         let (folder, new, path) = folder(&["perf.data", "perf.data.old"]);
         let placed = Placed::new(&new, &path).expect("placed");
         placed.keep().expect("kept");
+        let expected = [("perf.data", "new"), ("perf.data.old", "perf.data")];
+        assert_eq!(found(folder.path()), pairs(&expected));
+    }
+
+    #[test]
+    fn a_recorder_that_is_killed_before_it_began_hides_no_recording() {
+        let (folder, new, path) = folder(&["perf.data"]);
+        std::mem::forget(Placed::new(&new, &path).expect("placed"));
         let expected = [("perf.data", "new"), ("perf.data.old", "perf.data")];
         assert_eq!(found(folder.path()), pairs(&expected));
     }
