@@ -239,6 +239,52 @@ fn r08_a_closed_pipe_and_a_full_disk_end_the_recording_with_one_line() {
 }
 
 #[test]
+fn a_stream_that_ends_early_is_told_as_far_as_it_was_written() {
+    let folder = scratch().join("short-stream");
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let (binary, file) = (env!("CARGO_BIN_EXE_prof"), folder.join("stream.data"));
+    // The limit is the recorder's alone, and ends within its samples.
+    let script = format!(
+        "ulimit -f 40; exec {binary} record -F 9999 -e cpu-clock -o - sh -c '{SOME_WORK}' > {}",
+        file.display()
+    );
+    let run: Finished = Command::new("bash")
+        .args(["-c", &script])
+        .output()
+        .expect("bash starts")
+        .into();
+    if run.stderr.contains("cannot open") {
+        return skipped("a_stream_that_ends_early", &run.stderr);
+    }
+    assert!(run.stderr.contains("ended early"), "{}", run.stderr);
+    let line = run.stderr.lines().find(|line| line.contains(" samples, "));
+    let line = line.unwrap_or_else(|| panic!("{}", run.stderr));
+    let told = line.split_whitespace().nth(1).expect("a number");
+    let shown = prof(&["report", "--stats", "-i", &file.display().to_string()]).text();
+    let read = shown.lines().find(|line| line.contains("SAMPLE events:"));
+    let read = read.and_then(|line| line.split_whitespace().nth(2));
+    assert_eq!(read, Some(told), "{line}\n{shown}");
+}
+
+#[test]
+fn a_full_disk_is_told_of_what_is_written_not_of_what_is_read() {
+    let data = recording("injected-to-full");
+    let file = data.display().to_string();
+    let made = prof(&["record", "-q", "-o", &file, "true"]);
+    if made.code != 0 {
+        return skipped("a_full_disk_is_told_of_what_is_written", &made.stderr);
+    }
+    let binary = env!("CARGO_BIN_EXE_prof");
+    let script = format!("{binary} inject -b -i {file} -o - > /dev/full");
+    let run = Command::new("bash").args(["-c", &script]).output();
+    let told = Finished::from(run.expect("bash starts")).stderr;
+    assert!(
+        told.contains("standard output: cannot write: No space"),
+        "{told}"
+    );
+}
+
+#[test]
 fn r12_too_few_descriptors_never_hurt_the_command() {
     // covers live: ERR-08, SYS-09
     let file = recording("emfile");

@@ -7,7 +7,7 @@ use crate::outcome::{Outcome, UsageError, say};
 use crate::recording::Input;
 use crate::refused::Refused;
 use anyhow::Context;
-use prof_inject::{Additions, Destination, Source, inject};
+use prof_inject::{Additions, Destination, InjectError, Source, inject};
 use prof_listing::build_ids::{Which, seen_build_ids};
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, IsTerminal};
@@ -110,11 +110,25 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
     } else {
         into_file(source, &additions, &args.output)
     };
-    let injected = injected.with_context(|| args.input.name())?;
+    let injected = injected.map_err(|error| {
+        let whose = match &error {
+            InjectError::Write(_) => shown(&args.output),
+            _ => args.input.name(),
+        };
+        anyhow::Error::new(error).context(whose)
+    })?;
     if args.verbose {
         say(&told(injected, args.jit));
     }
     Ok(args.input.say_damages(&input.open()?))
+}
+
+/// A destination, for messages.
+fn shown(output: &Path) -> String {
+    match output == Path::new("-") {
+        true => "standard output".to_owned(),
+        false => output.display().to_string(),
+    }
 }
 
 /// What was written, for `-v`.

@@ -307,13 +307,12 @@ impl Consumer for Output {
         .map_err(io_error("write to", &self.path))
     }
 
-    /// Makes a file valid as far as it was written. What the reader of a stream
-    /// got nobody knows.
+    /// Makes a file valid as far as it was written.
     fn salvage(&mut self) -> Option<Kept> {
-        match &mut self.sink {
-            Sink::File(writer) => Some(writer.salvage()),
-            Sink::Stream(_) => None,
-        }
+        Some(match &mut self.sink {
+            Sink::File(writer) => writer.salvage(),
+            Sink::Stream(writer) => writer.salvage(),
+        })
     }
 
     fn is_stream(&self) -> bool {

@@ -4,7 +4,8 @@ use super::compress::{Compressor, DeepChains, Packing};
 use super::event::{EventDescription, common_attr_size};
 use super::features::Features;
 use super::own;
-use super::record::{LONG_SAMPLE, WholeRecords, whole_records};
+use super::record::LONG_SAMPLE;
+use super::taken::{Kept, Taken};
 use prof_abi::ByteOrder;
 use std::io::{self, Seek, SeekFrom, Write};
 
@@ -36,12 +37,9 @@ pub struct FileWriter<W> {
     /// packed.
     packed_or_not: Vec<u8>,
     data_at: u64,
-    /// Bytes of data given to `out`, of which `flushed` are in the header.
-    written: u64,
+    taken: Taken,
+    /// Bytes of `taken` that are in the header.
     flushed: u64,
-    /// Samples and records of packed ones among them.
-    samples: u64,
-    packed: u64,
     packer: Packer,
     /// Where the records of pieces of traces are, and their bytes.
     traces: Vec<(u64, u64)>,
@@ -55,15 +53,6 @@ enum Packer {
     All(Compressor),
 }
 
-/// What a file holds whose writing failed: see [`FileWriter::salvage`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Kept {
-    /// Bytes of whole records.
-    pub bytes: u64,
-    /// Samples among them.
-    pub samples: u64,
-}
-
 impl<W: Write + Seek> FileWriter<W> {
     /// Writes header, ids and attrs at the start of `out`, which is empty.
     pub fn new(mut out: W, events: &[EventDescription]) -> io::Result<Self> {
@@ -75,10 +64,8 @@ impl<W: Write + Seek> FileWriter<W> {
             buffer: Vec::with_capacity(BUFFER),
             packed_or_not: Vec::new(),
             data_at: head.len() as u64,
-            written: 0,
+            taken: Taken::default(),
             flushed: 0,
-            samples: 0,
-            packed: 0,
             packer: Packer::Nothing,
             traces: Vec::new(),
         })
@@ -112,11 +99,11 @@ impl<W: Write + Seek> FileWriter<W> {
     /// bytes, which are never packed; [`FileWriter::end`] tells where they are.
     pub fn write_trace(&mut self, record: &[u8], trace: &[u8]) -> io::Result<()> {
         self.drain()?;
-        let place = self.data_at + self.written;
+        let place = self.data_at + self.taken.bytes;
         // Cut within a trace, the file ends before its record.
         self.out.write_all(record)?;
         self.out.write_all(trace)?;
-        self.written += (record.len() + trace.len()) as u64;
+        self.taken.bytes += (record.len() + trace.len()) as u64;
         self.traces.push((place, record.len() as u64));
         Ok(())
     }
@@ -176,41 +163,18 @@ impl<W: Write + Seek> FileWriter<W> {
         result
     }
 
-    /// Hands records to the file; of those that it takes in part only, the
-    /// whole ones count.
     fn put(&mut self, records: &[u8]) -> io::Result<()> {
-        let mut taken = 0;
-        while let Some(rest) = records.get(taken..).filter(|rest| !rest.is_empty()) {
-            match self.out.write(rest) {
-                Ok(count) if count > 0 => taken += count,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                failed => {
-                    self.count(whole_records(records.get(..taken).unwrap_or_default()));
-                    return Err(failed.err().unwrap_or(io::ErrorKind::WriteZero.into()));
-                }
-            }
-        }
-        self.count(WholeRecords {
-            bytes: records.len() as u64,
-            ..whole_records(records)
-        });
-        Ok(())
-    }
-
-    fn count(&mut self, whole: WholeRecords) {
-        self.written += whole.bytes;
-        self.samples += whole.samples;
-        self.packed += whole.packed;
+        self.taken.put(records, &mut self.out)
     }
 
     /// Samples in the file, packed ones included.
     fn samples(&self) -> u64 {
         let packed = match &self.packer {
             Packer::Nothing => 0,
-            Packer::DeepChains(deep) => deep.samples_in(self.packed),
-            Packer::All(compressor) => compressor.samples_in(self.packed),
+            Packer::DeepChains(deep) => deep.samples_in(self.taken.packed),
+            Packer::All(compressor) => compressor.samples_in(self.taken.packed),
         };
-        self.samples + packed
+        self.taken.samples + packed
     }
 
     /// After an error: makes the file valid up to the last whole record that
@@ -221,7 +185,7 @@ impl<W: Write + Seek> FileWriter<W> {
         // Where it fails, readers go on to the end of the file.
         let _ = self.tell_size();
         Kept {
-            bytes: self.written,
+            bytes: self.taken.bytes,
             samples: self.samples(),
         }
     }
@@ -245,12 +209,12 @@ impl<W: Write + Seek> FileWriter<W> {
 
     /// Has the header tell how much data there is.
     fn tell_size(&mut self) -> io::Result<()> {
-        if self.written == self.flushed {
+        if self.taken.bytes == self.flushed {
             return Ok(());
         }
-        let size = ByteOrder::NATIVE.bytes_u64(self.written);
+        let size = ByteOrder::NATIVE.bytes_u64(self.taken.bytes);
         self.patch(DATA_SIZE_AT, &size)?;
-        self.flushed = self.written;
+        self.flushed = self.taken.bytes;
         Ok(())
     }
 
@@ -259,13 +223,13 @@ impl<W: Write + Seek> FileWriter<W> {
         self.out.seek(SeekFrom::Start(at))?;
         self.out.write_all(bytes)?;
         self.out
-            .seek(SeekFrom::Start(self.data_at + self.written))?;
+            .seek(SeekFrom::Start(self.data_at + self.taken.bytes))?;
         self.out.flush()
     }
 
     /// Bytes of records so far.
     pub fn data_size(&self) -> u64 {
-        self.written + (self.packed_or_not.len() + self.buffer.len()) as u64
+        self.taken.bytes + (self.packed_or_not.len() + self.buffer.len()) as u64
     }
 
     /// Bytes of records that a reader of the file sees now.
@@ -303,7 +267,7 @@ impl<W: Write + Seek> FileWriter<W> {
             features.traces(&self.traces);
         }
         let features = &features;
-        let table_at = self.data_at + self.written;
+        let table_at = self.data_at + self.taken.bytes;
         let (bits, table) = feature_table(features, table_at);
         self.out.write_all(&table)?;
         let mut end = table_at + table.len() as u64;

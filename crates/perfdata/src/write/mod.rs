@@ -41,6 +41,7 @@ mod pipe;
 mod record;
 mod sample;
 mod session;
+mod taken;
 #[cfg(test)]
 mod tests;
 mod trailer;
@@ -48,7 +49,7 @@ mod trailer;
 pub use compress::Packing;
 pub use event::EventDescription;
 pub use features::{Features, RecordedBuildId};
-pub use file::{FileWriter, Kept};
+pub use file::FileWriter;
 pub use own::{AppendError, append_section};
 pub use pipe::PipeWriter;
 pub use record::{MAX_RECORD_SIZE, RecordTooLong, append, append_short};
@@ -57,4 +58,5 @@ pub use sample::{
     shorten_user_stack, with_time_and_period,
 };
 pub use session::{finished_init, finished_round, id_index, thread_map};
+pub use taken::Kept;
 pub use trailer::Trailer;

@@ -5,11 +5,14 @@ use super::event::EventDescription;
 use super::features::{Features, fits_a_pipe};
 use super::own;
 use super::session;
+use super::taken::{Kept, Taken};
 use prof_abi::ByteOrder;
 use std::io::{self, Write};
 
 /// The header's size in bytes.
 const HEADER_SIZE: u64 = 16;
+/// Bytes held back before a write.
+const BUFFER: usize = 64 * 1024;
 
 /// Writes a perf.data stream.
 ///
@@ -23,17 +26,17 @@ const HEADER_SIZE: u64 = 16;
 /// and 7.2 misread in each other's streams.
 #[derive(Debug)]
 pub struct PipeWriter<W: Write> {
-    out: io::BufWriter<W>,
-    written: u64,
+    out: W,
+    /// What was not handed over yet.
+    buffer: Vec<u8>,
+    taken: Taken,
     deep: Option<DeepChains>,
-    /// For what becomes of records.
-    packed: Vec<u8>,
 }
 
 impl<W: Write> PipeWriter<W> {
     /// Writes the header, the events with their names, and those of
     /// `features` that a stream can carry.
-    pub fn new(out: W, events: &[EventDescription], features: &Features) -> io::Result<Self> {
+    pub fn new(mut out: W, events: &[EventDescription], features: &Features) -> io::Result<Self> {
         let mut head = b"PERFILE2".to_vec();
         head.extend(ByteOrder::NATIVE.bytes_u64(HEADER_SIZE));
         for event in events {
@@ -47,15 +50,14 @@ impl<W: Write> PipeWriter<W> {
             }
         }
         own::encode_records(features, &mut head);
-        let mut writer = Self {
-            out: io::BufWriter::with_capacity(64 * 1024, out),
-            written: 0,
+        out.write_all(&head)?;
+        out.flush()?;
+        Ok(Self {
+            out,
+            buffer: Vec::with_capacity(BUFFER),
+            taken: Taken::default(),
             deep: None,
-            packed: Vec::new(),
-        };
-        writer.out.write_all(&head)?;
-        writer.flush()?;
-        Ok(writer)
+        })
     }
 
     /// Packs records with deep chains from here on; a stream is never packed
@@ -64,55 +66,72 @@ impl<W: Write> PipeWriter<W> {
         self.deep = (packing == Packing::DeepChains).then(DeepChains::default);
     }
 
-    /// Appends whole records.
+    /// Appends whole records. After an error [`PipeWriter::salvage`] says what
+    /// the reader was given.
     pub fn write(&mut self, records: &[u8]) -> io::Result<()> {
-        let Some(deep) = &mut self.deep else {
-            self.written += records.len() as u64;
-            return self.out.write_all(records);
-        };
-        deep.pack([records, &[]], &mut self.packed)?;
-        self.put_packed()
+        match &mut self.deep {
+            Some(deep) => deep.pack([records, &[]], &mut self.buffer)?,
+            None if records.len() > BUFFER => {
+                self.drain()?;
+                return self.taken.put(records, &mut self.out);
+            }
+            None => self.buffer.extend_from_slice(records),
+        }
+        match self.buffer.len() < BUFFER {
+            true => Ok(()),
+            false => self.drain(),
+        }
     }
 
     /// Appends an `AUXTRACE` record and the trace behind it, a multiple of 8
     /// bytes, which are never packed.
     pub fn write_trace(&mut self, record: &[u8], trace: &[u8]) -> io::Result<()> {
         if let Some(deep) = &mut self.deep {
-            deep.flush(&mut self.packed)?;
-            self.put_packed()?;
+            deep.flush(&mut self.buffer)?;
         }
-        self.written += (record.len() + trace.len()) as u64;
+        self.drain()?;
         self.out.write_all(record)?;
-        self.out.write_all(trace)
+        self.out.write_all(trace)?;
+        self.taken.bytes += (record.len() + trace.len()) as u64;
+        Ok(())
     }
 
-    fn put_packed(&mut self) -> io::Result<()> {
-        self.out.write_all(&self.packed)?;
-        self.written += self.packed.len() as u64;
-        self.packed.clear();
-        Ok(())
+    fn drain(&mut self) -> io::Result<()> {
+        let put = self.taken.put(&self.buffer, &mut self.out);
+        self.buffer.clear();
+        put
     }
 
     /// Hands everything to the reader.
     pub fn flush(&mut self) -> io::Result<()> {
         if let Some(deep) = &mut self.deep {
-            deep.flush(&mut self.packed)?;
-            self.put_packed()?;
+            deep.flush(&mut self.buffer)?;
         }
+        self.drain()?;
         self.out.flush()
+    }
+
+    /// After an error: what was handed over. How much of it is read nobody
+    /// knows.
+    pub fn salvage(&mut self) -> Kept {
+        self.buffer.clear();
+        let deep = self.deep.as_ref();
+        let packed = deep.map_or(0, |deep| deep.samples_in(self.taken.packed));
+        Kept {
+            bytes: self.taken.bytes,
+            samples: self.taken.samples + packed,
+        }
     }
 
     /// Bytes of records so far, without the header.
     pub fn data_size(&self) -> u64 {
-        self.written
+        self.taken.bytes + self.buffer.len() as u64
     }
 
     /// [`PipeWriter::end`], then returns the destination.
     pub fn finish(mut self, late: &Features) -> io::Result<W> {
         self.end(late)?;
-        self.out
-            .into_inner()
-            .map_err(io::IntoInnerError::into_error)
+        Ok(self.out)
     }
 
     /// Writes the sections of our own among `late`, flushes and ends the
@@ -128,10 +147,44 @@ impl<W: Write> PipeWriter<W> {
 
 #[cfg(test)]
 mod tests {
-    use super::PipeWriter;
+    use super::{Kept, PipeWriter};
     use crate::features::FeatureBit;
     use crate::write::{EventDescription, Features, finished_round};
     use prof_abi::EventAttr;
+    use std::io::Write;
+
+    /// A destination that has room for so many bytes.
+    struct Room(usize);
+
+    impl Write for Room {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            let taken = bytes.len().min(self.0);
+            self.0 -= taken;
+            Ok(taken)
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn what_a_full_destination_took_is_known() {
+        let mut sample = vec![9, 0, 0, 0, 0, 0, 24, 0];
+        sample.resize(24, 7);
+        let head = PipeWriter::new(Vec::new(), &[], &Features::default()).expect("memory");
+        let head = head.finish(&Features::default()).expect("memory").len();
+        for (room, samples) in [(24 * 4000, 4000), (24 * 4000 + 23, 4000), (3, 0)] {
+            let room = Room(head + room);
+            let mut writer = PipeWriter::new(room, &[], &Features::default()).expect("room");
+            let mut all = (0..5000).map(|_| writer.write(&sample));
+            let result = all.find(Result::is_err).unwrap_or(Ok(()));
+            assert!(result.and_then(|()| writer.flush()).is_err());
+            let bytes = 24 * samples;
+            assert_eq!(writer.salvage(), Kept { bytes, samples });
+            assert_eq!(writer.data_size(), bytes);
+        }
+    }
 
     #[test]
     fn a_stream_is_header_attrs_names_features_data() {
