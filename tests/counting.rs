@@ -260,7 +260,7 @@ fn a_tracepoint_without_the_kernel_is_no_false_zero() {
     assert_eq!(fields(&run)[0][0], "<not counted>");
     let told = "sched:sched_switch:u is not counted: it occurs in the kernel only";
     assert!(run.stderr.contains(told), "{}", run.stderr);
-    let cure = "kernel.perf_event_paranoid=1";
+    let cure = "outside of this container or user namespace: sysctl kernel.perf_event_paranoid=1";
     assert!(run.stderr.contains(cure), "{}", run.stderr);
 }
 

@@ -15,6 +15,15 @@ pub(crate) use table::why_not_offered;
 /// Types from here on are given to PMUs as they come.
 pub(crate) const FIRST_OWN_PMU: u32 = 6;
 
+/// How to change a setting of the machine; root lacks what a container or user
+/// namespace takes.
+pub(crate) fn sysctl(is_root: bool) -> &'static str {
+    match is_root {
+        true => "outside of this container or user namespace: sysctl",
+        false => "sudo sysctl",
+    }
+}
+
 /// What was being done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
@@ -288,7 +297,7 @@ impl Refusal {
             .replace("{lacks}", self.lack())
             .replace("{sudo}", self.privilege())
             .replace("{, sudo}", if self.root { "" } else { ", with sudo" })
-            .replace("{sysctl}", self.sysctl())
+            .replace("{sysctl}", sysctl(self.root))
             .replace(
                 "{system}",
                 if self.whose == Whose::System {
@@ -328,9 +337,7 @@ impl Refusal {
     /// should be, beside other recorders that hold all they may.
     fn enough(&self) -> u64 {
         let RingMemory { rings, wanted, .. } = self.memory;
-        let cpus = self.lockable.cpus.max(1);
-        let more = self.lockable.locked_by(rings, wanted);
-        (self.lockable.user / cpus + more.div_ceil(cpus)).div_ceil(1024)
+        self.lockable.enough_kb(rings, wanted)
     }
 
     fn asked_rings(&self) -> String {
@@ -356,15 +363,6 @@ impl Refusal {
             "as root outside of this container or user namespace, whose root may not"
         } else {
             "with sudo"
-        }
-    }
-
-    /// How to change a setting of the machine.
-    fn sysctl(&self) -> &'static str {
-        if self.root {
-            "outside of this container or user namespace: sysctl"
-        } else {
-            "sudo sysctl"
         }
     }
 

@@ -7,7 +7,7 @@ pub(crate) use trial::{Trial, is_probe, open_event};
 
 use crate::cgroup::NoCgroup;
 use crate::events;
-use crate::hints::{Around, Refusal, Step, Whose};
+use crate::hints::{Around, Refusal, Step, Whose, sysctl};
 use crate::kernel;
 use crate::options::CLOCKS;
 use crate::own_threads::without_own_threads;
@@ -586,6 +586,14 @@ impl OpenSet {
     /// What each ring got.
     pub(crate) fn memory(&self) -> RingMemory {
         self.scope.memory
+    }
+
+    /// See [`RingMemory::more_room`].
+    pub(crate) fn more_room(&self) -> String {
+        let Scope {
+            memory, lockable, ..
+        } = &self.scope;
+        memory.more_room(lockable, sysctl(effective_user() == 0))
     }
 
     pub(crate) fn scope(&self) -> &Scope {

@@ -58,6 +58,8 @@ pub struct Summary {
     pub watches_addresses: bool,
     /// The memory of the rings.
     pub rings: RingMemory,
+    /// What to change for rings with more room, as words of a command line.
+    pub more_room: String,
     /// Waits, if they were recorded.
     pub waits: Option<WaitAccount>,
     /// Files of containers and chroots, kept for naming.
@@ -105,6 +107,7 @@ impl Summary {
                 .iter()
                 .any(|event| event.planned.attr.kind == event_kind::BREAKPOINT),
             rings: set.memory(),
+            more_room: set.more_room(),
             waits: None,
             kept: KeptFiles::default(),
         }
@@ -157,16 +160,19 @@ impl Summary {
         if self.lost_side_band > 0 {
             return Some(format!(
                 "{} of mappings, names and tasks {} lost: names and stacks of what \
-                 began then are wrong or missing (try: -m 16M)",
+                 began then are wrong or missing (try: {})",
                 several(self.lost_side_band, "record"),
-                were(self.lost_side_band)
+                were(self.lost_side_band),
+                self.more_room
             ));
         }
         let may_be = self.side_band_may_be_lost && self.most_lost() > 0;
         may_be.then(|| {
-            "records of mappings, names and tasks may be among the lost: then names and stacks \
-             of what began at that time are wrong or missing (try: -m 16M)"
-                .to_owned()
+            format!(
+                "records of mappings, names and tasks may be among the lost: then names and stacks \
+                 of what began at that time are wrong or missing (try: {})",
+                self.more_room
+            )
         })
     }
 

@@ -17,6 +17,7 @@ mod tracepoint;
 mod tracer;
 
 use prof_abi::{AttrFlags, EventAttr, Software, event_kind};
+use prof_sys::process::effective_user;
 
 pub use error::EventError;
 pub use filter::NoFilter;
@@ -122,9 +123,13 @@ pub(crate) fn is_blind(attr: &EventAttr, in_kernel_only: bool) -> bool {
 /// occur in the kernel only. `lack` is what they are not (`not sampled`);
 /// `asked` says whether the user excluded the kernel.
 pub fn of_the_kernel_only(names: &[String], lack: &str, asked: bool) -> String {
-    let cure = match asked {
-        true => "without :u and --all-user",
-        false => "with sudo, or: sudo sysctl kernel.perf_event_paranoid=1",
+    let cure = match (asked, effective_user()) {
+        (true, _) => "without :u and --all-user",
+        // Root to whom the kernel is hidden is that of a user namespace.
+        (false, 0) => {
+            "outside of this container or user namespace: sysctl kernel.perf_event_paranoid=1"
+        }
+        (false, _) => "with sudo, or: sudo sysctl kernel.perf_event_paranoid=1",
     };
     let (occurs, are) = match names.len() {
         1 => ("it occurs", "is"),

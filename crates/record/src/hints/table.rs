@@ -70,6 +70,11 @@ const POLICY: &str = "a security policy refuses it (SELinux, AppArmor or the lik
 const SANDBOX: &str = "every kernel since 3.12 takes this ioctl(2): a seccomp filter or another sandbox refuses it\n  try: outside of the sandbox";
 const NAMESPACE: &str =
     "capabilities of a user namespace (rootless container) do not allow it\n  try: {sudo}";
+const NO_DESCRIPTORS: &str = "{descriptors} descriptors are needed (events × CPUs × threads), more than the hard limit of open files\n  try: sudo prlimit --pid $$ --nofile={descriptors}   (for this shell)";
+const ALL_NEEDS_LESS: &str = "{descriptors} descriptors are needed (events × CPUs × threads), more than the hard limit of open files\n  try: sudo prlimit --pid $$ --nofile={descriptors}   (for this shell)\n   or: -a, which needs only events × CPUs";
+/// Whole CPUs may be sampled.
+const MAY_SEE_ALL: fn(&Refusal) -> bool =
+    |r| r.paranoid.is_some_and(|level| level < 1) || r.root && !r.around.user_namespace;
 const ALWAYS: fn(&Refusal) -> bool = |_| true;
 const NO_KERNEL_SUPPORT: fn(&Refusal) -> bool = |refusal| refusal.paranoid.is_none();
 
@@ -316,11 +321,8 @@ pub(super) const ROWS: &[HintRow] = &[
         |r| r.whose == Whose::System,
         "{descriptors} descriptors are needed (events × CPUs), more than the hard limit of open files\n  try: sudo prlimit --pid $$ --nofile={descriptors}   (for this shell)\n   or: fewer events, or fewer CPUs with -C",
     ),
-    open(
-        libc::EMFILE,
-        ALWAYS,
-        "{descriptors} descriptors are needed (events × CPUs × threads), more than the hard limit of open files\n  try: sudo prlimit --pid $$ --nofile={descriptors}   (for this shell)\n   or: -a, which needs only events × CPUs",
-    ),
+    open(libc::EMFILE, MAY_SEE_ALL, ALL_NEEDS_LESS),
+    open(libc::EMFILE, ALWAYS, NO_DESCRIPTORS),
     open(
         libc::ENFILE,
         ALWAYS,

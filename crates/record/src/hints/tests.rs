@@ -451,7 +451,14 @@ fn cases() -> Vec<(Refusal, &'static str)> {
             },
             "fewer CPUs",
         ),
-        (open(libc::EMFILE), "--nofile=4096"),
+        (
+            Refusal {
+                paranoid: Some(0),
+                ..open(libc::EMFILE)
+            },
+            "or: -a, which needs only",
+        ),
+        (open(libc::EMFILE), "--nofile=4096   (for this shell)"),
         (open(libc::ENFILE), "fs.file-max"),
         (open(libc::ENOMEM), "no memory"),
         (open(libc::ESRCH), "no process or thread 42"),
@@ -574,4 +581,10 @@ fn an_unknown_errno_still_has_its_name() {
     // covers unit: ERR-19
     let text = plain(Step::Open, libc::EFAULT).to_string();
     assert!(text.contains("(EFAULT)"), "{text}");
+}
+
+#[test]
+fn all_cpus_are_no_cure_for_who_may_not_see_them() {
+    let text = plain(Step::Open, libc::EMFILE).to_string();
+    assert!(!text.contains("-a"), "{text}");
 }

@@ -64,6 +64,14 @@ impl Lockable {
         locked <= self.user.saturating_add(self.process)
     }
 
+    /// The KiB for each CPU (`kernel.perf_event_mlock_kb`) that are enough for
+    /// so many rings of `bytes`, beside other recorders that hold all they may.
+    pub(crate) fn enough_kb(&self, rings: u64, bytes: u64) -> u64 {
+        let cpus = self.cpus.max(1);
+        let more = self.locked_by(rings, bytes);
+        (self.user / cpus + more.div_ceil(cpus)).div_ceil(1024)
+    }
+
     /// What another recorder of this user may lock beside so much.
     fn beside(&self, locked: u64) -> Self {
         Self {
@@ -183,6 +191,32 @@ impl RingMemory {
         limit: None,
         piece: None,
     };
+}
+
+/// With rings this large few recordings lose anything, bytes.
+const AMPLE: u64 = 16 << 20;
+
+impl RingMemory {
+    /// What to change for rings with more room, as words of a command line.
+    pub(crate) fn more_room(&self, lockable: &Lockable, sysctl: &str) -> String {
+        let Self { rings, wanted, .. } = *self;
+        let limit = self.limit.filter(|_| self.bytes < wanted);
+        let larger = match limit {
+            None => AMPLE.max(self.bytes.saturating_mul(2)),
+            Some(RingLimit::Locked) => wanted,
+            Some(_) => return "a lower -F".to_owned(),
+        };
+        if limit.is_none() && lockable.allows(lockable.locked_by(rings, larger)) {
+            return format!("-m {}M", larger >> 20);
+        }
+        let enough = lockable.enough_kb(rings, larger);
+        let ask = if limit.is_none() {
+            format!(" and -m {}M", larger >> 20)
+        } else {
+            String::new()
+        };
+        format!("{sysctl} kernel.perf_event_mlock_kb={enough}{ask}, or a lower -F")
+    }
 }
 
 impl fmt::Display for RingMemory {

@@ -292,3 +292,40 @@ fn what_was_given_is_told_with_what_was_wanted() {
     assert_eq!(of(libc::ENOMEM, None), RingLimit::Memory);
     assert_eq!(Size(1536 << 10).to_string(), "1536 KiB");
 }
+
+#[test]
+fn more_room_is_what_the_limits_leave() {
+    let lockable = Lockable {
+        user: 1032 << 10,
+        cpus: 2,
+        process: 64 << 10,
+        page: 4096,
+    };
+    let of = |bytes, limit, lockable: Lockable| {
+        let rings = RingMemory {
+            rings: 2,
+            bytes,
+            wanted: 8 * MIB,
+            limit,
+            piece: None,
+        };
+        rings.more_room(&lockable, "sudo sysctl")
+    };
+    let root = Lockable {
+        process: u64::MAX,
+        ..lockable
+    };
+    assert_eq!(of(8 * MIB, None, root), "-m 16M");
+    assert_eq!(of(32 * MIB, None, root), "-m 64M");
+    assert_eq!(
+        of(256 << 10, Some(RingLimit::Locked), lockable),
+        "sudo sysctl kernel.perf_event_mlock_kb=8712, or a lower -F"
+    );
+    // As large as asked for, and no larger one may be locked.
+    assert_eq!(
+        of(8 * MIB, None, lockable),
+        "sudo sysctl kernel.perf_event_mlock_kb=16904 and -m 16M, or a lower -F"
+    );
+    let by_space = of(256 << 10, Some(RingLimit::AddressSpace), lockable);
+    assert_eq!(by_space, "a lower -F");
+}
