@@ -102,6 +102,11 @@ fn a_dry_run_writes_nothing_and_refuses_what_is_wrong() {
     let made_name = made.to_str().expect("a plain name");
     let dry = ["record", "--dry-run", "-o", name, "-e"];
     prof(&[&dry[..], &["cpu-clock", "touch", made_name]].concat()).succeeded("a dry run");
+    // perf takes what begins no other of its options; --every is ours.
+    for short in ["--ev", "--eve"] {
+        let args = ["record", "--dry-run", short, "cpu-clock", "true"];
+        prof(&args).succeeded(short);
+    }
     assert!(!output.exists() && !made.exists());
     let wrong = prof(&[&dry[..], &["no-such-event", "true"]].concat());
     assert_eq!(wrong.code, 2, "{}", wrong.stderr);

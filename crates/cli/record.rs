@@ -61,7 +61,7 @@ pub(crate) struct Args {
     /// and overwrite (the ring of this event holds its newest samples, -m says
     /// how many, and is read at the end and for each file of --switch-output);
     /// cpu=, percore and name= are of counts too.
-    #[arg(short, long = "event", value_name = "EVENT")]
+    #[arg(short, long = "event", value_name = "EVENT", aliases = ["eve", "ev"])]
     event: Vec<String>,
     /// All events into one group, as -e '{a,b}' does.
     #[arg(long)]

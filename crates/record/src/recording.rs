@@ -275,7 +275,7 @@ fn writing<'a>(
         unwinding,
         waits: waits(options, (&tasks, set), shared, (opened, written)),
         sleepers,
-        counter: Counter::new(&opened[0].attr),
+        counter: Counter::new(&opened[0].attr).knowing(opened),
         rounds: rounds(opened),
         max_size: options.max_size,
         tracing_data: tracing_data::section(tracepoints(set)),

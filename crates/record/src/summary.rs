@@ -206,6 +206,13 @@ impl Summary {
         );
         line.push_str(&format!("; {}", self.lost_samples()));
         line.push_str(&format!(", throttled {}×", self.tally.throttled));
+        if self.tally.strangers > 0 {
+            line.push_str(&format!(
+                "; {} with the id of another recorder's event, of which event is not known \
+                 (try: one recorder at a time)",
+                several(self.tally.strangers, "sample")
+            ));
+        }
         if let Some(asked) = self.asked_hz {
             match self.real_hz {
                 Some(real) => line.push_str(&format!("; {real:.0} of {asked} Hz")),

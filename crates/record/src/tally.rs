@@ -1,13 +1,17 @@
 //! Counting what goes by: samples, losses, throttling, times.
 
-use prof_abi::{AuxFlags, ByteOrder, EventAttr, RecordType};
+use prof_abi::{AuxFlags, ByteOrder, EventAttr, RecordType, SampleType};
 use prof_perfdata::SampleLayout;
+use prof_perfdata::write::EventDescription;
 
 /// What was seen in the records of a recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Tally {
     /// `SAMPLE` records.
     pub samples: u64,
+    /// Samples among these whose id is another recorder's: of which event they are is
+    /// not known.
+    pub strangers: u64,
     /// Records of all kinds that the kernel dropped, by its `LOST` records.
     pub lost: u64,
     /// Times that the kernel stopped an event for being too frequent.
@@ -35,7 +39,12 @@ pub(crate) struct Counter {
     tally: Tally,
     /// Offset of the time in a sample, bytes.
     time_at: Option<usize>,
+    /// The ids of the events in order, where samples begin with theirs.
+    ids: Option<Vec<u64>>,
 }
+
+/// Where a sample has its id if it is to be found without knowing the event, bytes.
+const IDENTIFIER_AT: usize = 8;
 
 impl Counter {
     /// For records of events that agree in the fields up to the time.
@@ -46,7 +55,22 @@ impl Counter {
                 ..Tally::default()
             },
             time_at: SampleLayout::new(attr).time_at(),
+            ids: None,
         }
+    }
+
+    /// Tells samples of these events from those with other ids.
+    pub(crate) fn knowing(mut self, events: &[EventDescription]) -> Self {
+        let has_ids = |event: &EventDescription| {
+            event.attr.sample_type.has(SampleType::IDENTIFIER) && !event.ids.contains(&0)
+        };
+        if events.iter().all(has_ids) {
+            let ids = events.iter().flat_map(|event| &event.ids);
+            let mut ids: Vec<u64> = ids.copied().collect();
+            ids.sort_unstable();
+            self.ids = Some(ids);
+        }
+        self
     }
 
     pub(crate) fn tally(&self) -> Tally {
@@ -57,6 +81,7 @@ impl Counter {
     pub(crate) fn add(&mut self, other: Tally) {
         let tally = &mut self.tally;
         tally.samples += other.samples;
+        tally.strangers += other.strangers;
         tally.lost = tally.lost.saturating_add(other.lost);
         tally.throttled += other.throttled;
         tally.ended_tasks += other.ended_tasks;
@@ -99,6 +124,9 @@ impl Counter {
 
     fn sample(&mut self, record: &[u8]) {
         self.tally.samples += 1;
+        if let (Some(ids), Some(id)) = (&self.ids, ByteOrder::NATIVE.u64(record, IDENTIFIER_AT)) {
+            self.tally.strangers += u64::from(ids.binary_search(&id).is_err());
+        }
         let time = self
             .time_at
             .and_then(|at| ByteOrder::NATIVE.u64(record, at));
@@ -111,7 +139,7 @@ impl Counter {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use super::{Counter, Tally};
+    use super::{Counter, EventDescription, Tally};
     use prof_abi::{EventAttr, SampleType};
 
     /// A record of these words.
@@ -121,6 +149,31 @@ pub(crate) mod tests {
         record.extend((8 + 8 * words.len() as u16).to_ne_bytes());
         record.extend(words.iter().flat_map(|word| word.to_ne_bytes()));
         record
+    }
+
+    #[test]
+    fn samples_with_ids_of_other_recorders_are_counted() {
+        let event = |ids: &[u64], sample_type| EventDescription {
+            attr: EventAttr {
+                sample_type,
+                ..EventAttr::default()
+            },
+            ids: ids.to_vec(),
+            name: "cs".to_owned(),
+        };
+        let strangers = |events: &[EventDescription]| {
+            let mut counter = Counter::new(&events[0].attr).knowing(events);
+            for id in [7, 9, 8, 3] {
+                counter.count(&record(9, &[id, 0]), &mut |_| {});
+            }
+            counter.tally().strangers
+        };
+        let known = SampleType::IDENTIFIER;
+        let two = [event(&[9, 7], known), event(&[3], known)];
+        assert_eq!(strangers(&two), 1);
+        assert_eq!(strangers(&[event(&[9], SampleType::IP)]), 0, "no ids");
+        // An id of 0 is of a task that had ended.
+        assert_eq!(strangers(&[event(&[9, 0], known)]), 0);
     }
 
     #[test]
@@ -150,6 +203,7 @@ pub(crate) mod tests {
             counter.tally(),
             Tally {
                 samples: 2,
+                strangers: 0,
                 lost: 11,
                 throttled: 1,
                 ended_tasks: 1,
