@@ -61,6 +61,33 @@ fn what_does_three_times_as_much_is_named() {
 }
 
 #[test]
+fn parts_of_the_total_are_compared_where_that_is_asked() {
+    let Some(program) = program("ab-by-share") else {
+        return;
+    };
+    let program = program.to_str().expect("UTF-8");
+    let (before, after) = ([program, "100", "300"], [program, "300", "300"]);
+    let words = [
+        &["--by", "share", "-n", "6", "--"][..],
+        &before,
+        &["--"],
+        &after,
+    ]
+    .concat();
+    let compared = json(&words)["comparisons"][0].take();
+    assert_eq!(compared["by"], "share");
+    let verdict_of = |name: &str| {
+        let mut rows = compared["rows"].as_array().expect("rows").iter();
+        let row = rows.find(|row| row["symbol"] == name).expect("a row");
+        row["verdict"].clone()
+    };
+    // The second does what it did, as a smaller part.
+    assert_eq!(verdict_of("first_cost"), "slower", "{compared}");
+    assert_eq!(verdict_of("second_cost"), "faster", "{compared}");
+    assert!(compared["detectable_by_share_percent"].is_null());
+}
+
+#[test]
 fn a_setting_tells_the_sides_apart() {
     let Some(program) = program("ab-env") else {
         return;

@@ -6,6 +6,7 @@ mod telling;
 
 use crate::outcome::{Outcome, UsageError, say};
 use crate::pager::{fitted, text_columns};
+use crate::runs::Compared;
 use order::Order;
 use pairs::{Ended, Pairs};
 use prof_compare::{Comparison, Trial, trial_text};
@@ -43,6 +44,9 @@ pub(crate) struct Args {
     /// The event to sample [default: as prof record]
     #[arg(short, long, value_name = "EVENT")]
     event: Option<String>,
+    /// Compare the cost of functions, or the part that each has of its run
+    #[arg(long, value_name = "WHAT", default_value = "cost")]
+    by: Compared,
     /// Call it the same if it changed by less than this, percent of the total before
     #[arg(long, value_name = "PERCENT", default_value_t = 2.0, value_parser = crate::share::percent)]
     bound: f64,
@@ -98,6 +102,10 @@ say what other pairs would show. Wall time, CPU time, peak memory and page fault
 are of the command and of what it waited for; what a run is compared by, then, are
 its samples, function by function. 5 % of what is said to have changed may be
 false, all lines of the result taken together.
+
+Where whole runs are faster and slower, as on machines that others use, and have
+thousands of samples, --by share shows smaller changes: it compares the part that each
+function has of its run. A part falls, too, if another grows.
 
 --until-sure looks after 4, 5, 7, 10, 14, 19, 27, 38, 53 and 75 pairs, each time
 at an eleventh of that level (alpha-spending, Lan and DeMets 1983), so that whenever

@@ -8,8 +8,9 @@ use crate::pager::{paged_within, text_columns};
 use crate::recording::Input;
 use crate::refused::Refused;
 use crate::report::emptiness::say_if_nothing_passes;
+use crate::runs::Compared;
 use prof_compare::{
-    By, Comparison, ComparisonOptions, Computation, Incomparable, PerfOptions, Run, Side,
+    Comparison, ComparisonOptions, Computation, Incomparable, PerfOptions, Run, Side,
 };
 use prof_profile::{Counting, EventId, Profile};
 use prof_report::keys::{DSO, Field, FieldList, SYMBOL};
@@ -52,7 +53,7 @@ pub(crate) struct Args {
     children: bool,
     /// Compare the cost of a run, or the part that each row has of its run
     #[arg(long, value_name = "WHAT", default_value = "cost")]
-    by: WhatChanges,
+    by: Compared,
     /// Divide costs by work done: an event that was recorded beside, a count, or one for each
     /// side (1000,1200)
     #[arg(long, value_name = "EVENT|COUNTS")]
@@ -147,13 +148,6 @@ move { its place in moves } ] ].
 --csv: the keys before are in columns of their own (was_dso, was_symbol), and so
 are the other functions of a move and its sum (moved_into, sum_percent).";
 
-/// What `--by` takes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum WhatChanges {
-    Cost,
-    Share,
-}
-
 fn usage(message: impl Into<String>) -> anyhow::Error {
     anyhow::Error::new(UsageError(message.into()))
 }
@@ -196,10 +190,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
             true => Side::Total,
             false => Side::Own,
         },
-        by: match args.by {
-            WhatChanges::Cost => By::Cost,
-            WhatChanges::Share => By::Share,
-        },
+        by: args.by.into(),
         bound: args.bound,
         pairing: match args.paired {
             true => Pairing::Paired,

@@ -2,12 +2,28 @@
 
 use crate::outcome::Outcome;
 use crate::recording::Input;
-use prof_compare::Run;
+use prof_compare::{By, Run};
 use prof_profile::{Counting, EventId, Profile};
 use prof_report::keys::{DSO, Field, SYMBOL};
 use prof_report::text::TextOptions;
 use prof_symbolize::{Detail, Symbolizer};
 use std::path::Path;
+
+/// What `--by` of comparisons takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Compared {
+    Cost,
+    Share,
+}
+
+impl From<Compared> for By {
+    fn from(compared: Compared) -> Self {
+        match compared {
+            Compared::Cost => Self::Cost,
+            Compared::Share => Self::Share,
+        }
+    }
+}
 
 /// A recording that is read for its samples.
 pub(crate) fn input(path: &Path, force: bool) -> Input {

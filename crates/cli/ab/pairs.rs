@@ -260,6 +260,7 @@ impl<'a> Pairs<'a> {
                 true => level_of_a_look(0.05),
                 false => 0.05,
             },
+            by: self.args.by.into(),
             pairing: Pairing::Paired,
             least_share: self.args.min_share,
             measures: self.measures(pairs),

@@ -54,6 +54,11 @@ pub(crate) fn rows_text(
     let what =
         format!("Functions above {least} % of the samples; changes in percent of the total before");
     comment(&what, columns, out)?;
+    if comparison.undecided() > 0
+        && let Some(line) = by_share(comparison)
+    {
+        comment(&line, columns, out)?;
+    }
     for note in &comparison.notes {
         comment(&format!("Note: {note}"), columns, out)?;
     }
@@ -249,7 +254,7 @@ pub(crate) fn needed(verdict: Verdict, comparison: &Comparison) -> String {
 }
 
 /// A verdict on a cost, as text: also the total's where parts of it are compared.
-fn needed_of_cost(verdict: Verdict, comparison: &Comparison) -> String {
+pub(crate) fn needed_of_cost(verdict: Verdict, comparison: &Comparison) -> String {
     let bound = comparison.options.bound;
     match verdict {
         Verdict::Faster => "faster".to_owned(),

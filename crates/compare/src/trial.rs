@@ -2,7 +2,7 @@
 
 use crate::comparison::Comparison;
 use crate::measure::MeasureRow;
-use crate::text::{comment, needed, rows_text};
+use crate::text::{comment, needed_of_cost, rows_text};
 use prof_report::escape;
 use prof_statistics::Verdict;
 use std::io::{self, Write};
@@ -90,7 +90,7 @@ fn measures_text(
     let of_total = match total.verdict {
         Some(Verdict::Faster) => "less".to_owned(),
         Some(Verdict::Slower) => "more".to_owned(),
-        Some(verdict) => needed(verdict, comparison),
+        Some(verdict) => needed_of_cost(verdict, comparison),
         None => "of one pair: not known".to_owned(),
     };
     lines.push([
@@ -143,7 +143,7 @@ fn said_of(row: &MeasureRow, comparison: &Comparison) -> String {
     match row.verdict {
         Verdict::Faster if !is_time => "less".to_owned(),
         Verdict::Slower if !is_time => "more".to_owned(),
-        verdict => needed(verdict, comparison),
+        verdict => needed_of_cost(verdict, comparison),
     }
 }
 
