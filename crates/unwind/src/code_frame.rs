@@ -6,8 +6,10 @@
 //! way through it is followed with how much it has pushed, until it comes to
 //! the place of interest. Only x86.
 
+mod ahead;
 mod kept;
 mod pads;
+mod reach;
 mod returns;
 
 use crate::Machine;
@@ -16,8 +18,10 @@ use iced_x86::{
 };
 use rustc_hash::FxHashSet;
 
+pub(crate) use ahead::ahead;
 pub(crate) use kept::{OwnFp, kept_fp};
 pub(crate) use pads::in_pad;
+pub(crate) use reach::{Reached, Reaches};
 pub(crate) use returns::{by_next_return, by_returns};
 
 /// Instructions looked at for one place.
@@ -101,7 +105,17 @@ pub(crate) fn follow(
     wanted: Wanted,
     read: &mut impl ReadCode,
 ) -> Option<CodeFrame> {
-    find(machine, (entry, Calls::Keep), wanted, read)?.frame()
+    search(machine, entry, wanted, read).ok().flatten()
+}
+
+/// The same; where no way leads there, what is met on all that there are.
+pub(crate) fn search(
+    machine: Machine,
+    entry: u64,
+    wanted: Wanted,
+    read: &mut impl ReadCode,
+) -> Result<Option<CodeFrame>, Reached> {
+    find(machine, (entry, Calls::Keep), wanted, read).map(|state| state.frame())
 }
 
 /// The same in code that uses the frame pointer for nothing else: once it is
@@ -114,7 +128,7 @@ pub(crate) fn follow_kept(
     read: &mut impl ReadCode,
 ) -> Option<CodeFrame> {
     let mut by_fp = |calls| {
-        let state = find(machine, (entry, calls), wanted, read)?;
+        let state = find(machine, (entry, calls), wanted, read).ok()?;
         let word = i64::from(machine.word());
         match state.fp {
             Fp::Frame(below) if below != word => None,
@@ -137,7 +151,7 @@ pub(crate) fn reaches(
     wanted: Wanted,
     read: &mut impl ReadCode,
 ) -> bool {
-    find(machine, (entry, Calls::Keep), wanted, read).is_some()
+    find(machine, (entry, Calls::Keep), wanted, read).is_ok()
 }
 
 /// What calls do to the stack of the function that makes them.
@@ -151,19 +165,22 @@ enum Calls {
     End,
 }
 
-/// The stack at the place that is wanted, by the first way that leads there.
+/// The stack at the place that is wanted, by the first way that leads there; if none
+/// does, what was met.
 fn find(
     machine: Machine,
     (entry, calls): (u64, Calls),
     wanted: Wanted,
     read: &mut impl ReadCode,
-) -> Option<State> {
+) -> Result<State, Reached> {
     let mut open = vec![State::entered(entry)];
     let mut seen = FxHashSet::default();
+    let mut reached = Reached::default();
     while let Some(state) = open.pop() {
         if wanted == Wanted::Exact(state.at) {
-            return Some(state);
+            return Ok(state);
         }
+        reached.places.push(state.at);
         if seen.len() >= MAX_INSTRUCTIONS || !seen.insert(state.at) {
             continue;
         }
@@ -175,7 +192,10 @@ fn find(
             FlowControl::Call | FlowControl::IndirectCall
         );
         if is_call && wanted == Wanted::Return(instruction.next_ip()) {
-            return Some(state);
+            return Ok(state);
+        }
+        if is_call {
+            reached.returns.push(instruction.next_ip());
         }
         if state.behind_call && begins_function(&instruction) {
             continue;
@@ -190,7 +210,7 @@ fn find(
         };
         state.go_on(&instruction, &mut open);
     }
-    None
+    Err(reached)
 }
 
 /// The frame at `pc` if only pops and a return follow: certain without

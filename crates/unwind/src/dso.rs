@@ -1,6 +1,6 @@
 //! Files with unwind information, opened once and shared by all processes.
 
-use crate::code_frame::{self, CodeFrame, OwnFp, Wanted};
+use crate::code_frame::{self, CodeFrame, OwnFp, Reaches, ReadCode, Wanted};
 use crate::eh_return::EhReturn;
 use crate::go_table::{GoCall, GoRules, GoTable};
 use crate::image::Image;
@@ -57,6 +57,8 @@ pub struct UnwindDso {
     latest: (u64, (Rules, u64)),
     /// By function and place in it: frames found in the code.
     code_frames: FxHashMap<(u64, Wanted), Option<CodeFrame>>,
+    /// Where functions lead that do not lead to what was wanted.
+    reaches: Reaches,
     /// The same of landing pads.
     pad_frames: FxHashMap<(u64, Wanted), Option<CodeFrame>>,
     /// By place: frames found in the code behind it.
@@ -69,6 +71,11 @@ pub struct UnwindDso {
     jit_descriptor: Option<Option<u64>>,
     /// The interpreter of LuaJIT that was found in the file.
     lua: Option<LuaCode>,
+}
+
+/// Reads the code of a file.
+fn code_of(image: &Image) -> impl ReadCode {
+    code_frame::ahead(|at: u64, out: &mut [u8]| image.read_svma_up_to(at, out))
 }
 
 impl UnwindDso {
@@ -99,6 +106,7 @@ impl UnwindDso {
             rules: FxHashMap::default(),
             latest: (u64::MAX, (Rules::Nothing, 0)),
             code_frames: FxHashMap::default(),
+            reaches: Reaches::default(),
             pad_frames: FxHashMap::default(),
             return_frames: FxHashMap::default(),
             kept_fps: FxHashMap::default(),
@@ -192,7 +200,7 @@ impl UnwindDso {
             self.pad_frames.clear();
         }
         let image = &self.image;
-        let mut read = |at: u64, out: &mut [u8]| image.read_svma_up_to(at, out);
+        let mut read = code_of(image);
         let find = || code_frame::in_pad(machine, entry.0, wanted, &mut read);
         *self
             .pad_frames
@@ -207,7 +215,7 @@ impl UnwindDso {
             self.return_frames.clear();
         }
         let image = &self.image;
-        let mut read = |at: u64, out: &mut [u8]| image.read_svma_up_to(at, out);
+        let mut read = code_of(image);
         let find = || match wanted {
             Wanted::Return(at) => code_frame::by_returns(machine, at, &mut read),
             Wanted::Exact(at) => code_frame::by_returns(machine, at, &mut read)
@@ -222,7 +230,7 @@ impl UnwindDso {
             self.kept_fps.clear();
         }
         let image = &self.image;
-        let mut read = |at: u64, out: &mut [u8]| image.read_svma_up_to(at, out);
+        let mut read = code_of(image);
         let (behind_call, at) = match wanted {
             Wanted::Exact(at) => (false, at),
             Wanted::Return(at) => (true, at),
@@ -241,17 +249,24 @@ impl UnwindDso {
         if self.code_frames.len() >= MAX_CACHED {
             self.code_frames.clear();
         }
+        if let Some(&known) = self.code_frames.get(&(entry.0, wanted)) {
+            return known;
+        }
         let image = &self.image;
-        let mut read = |at: u64, out: &mut [u8]| image.read_svma_up_to(at, out);
-        let is_builtin = self.symbols.known_builtin(entry.0) == Some(entry.0);
-        let find = || match is_builtin {
-            true => code_frame::follow_kept(machine, entry.0, wanted, &mut read),
-            false => code_frame::follow(machine, entry.0, wanted, &mut read),
+        let mut read = code_of(image);
+        let frame = if self.symbols.known_builtin(entry.0) == Some(entry.0) {
+            code_frame::follow_kept(machine, entry.0, wanted, &mut read)
+        } else if self.reaches.rules_out(entry.0, wanted) {
+            return None;
+        } else {
+            let found = code_frame::search(machine, entry.0, wanted, &mut read);
+            found.unwrap_or_else(|reached| {
+                self.reaches.keep(entry.0, reached);
+                None
+            })
         };
-        *self
-            .code_frames
-            .entry((entry.0, wanted))
-            .or_insert_with(find)
+        self.code_frames.insert((entry.0, wanted), frame);
+        frame
     }
 
     /// The start of the last function that symbols tell at or before `at`.
@@ -287,7 +302,7 @@ impl UnwindDso {
     /// Whether a place is in the function at which the file is entered.
     pub(crate) fn is_in_entry(&self, wanted: Wanted, machine: Machine) -> bool {
         let (Wanted::Exact(at) | Wanted::Return(at)) = wanted;
-        let mut read = |at: u64, out: &mut [u8]| self.image.read_svma_up_to(at, out);
+        let mut read = code_of(&self.image);
         self.entry().is_some_and(|Svma(entry)| {
             (entry..entry.saturating_add(LONGEST_ENTRY)).contains(&at)
                 && code_frame::reaches(machine, entry, wanted, &mut read)
@@ -311,7 +326,7 @@ impl UnwindDso {
 
     /// The frame at a place behind which only pops and a return stand.
     pub(crate) fn epilogue(&self, at: Svma, machine: Machine) -> Option<CodeFrame> {
-        let mut read = |at: u64, out: &mut [u8]| self.image.read_svma_up_to(at, out);
+        let mut read = code_of(&self.image);
         code_frame::epilogue(machine, at.0, &mut read)
     }
 

@@ -5,7 +5,7 @@
 //! the interpreter keep a frame pointer, but methods are entered and left
 //! with the return address in a register.
 
-use crate::code_frame::{self, CallerFp, CodeFrame, Slot, Wanted};
+use crate::code_frame::{self, CallerFp, CodeFrame, ReadCode, Slot, Wanted};
 use crate::cursor::Caller;
 use crate::{Base, CallBefore, CodeAt, Cursor, FpFrom, Machine, Process, Registers, Unwinder};
 use prof_profile::{Avma, ChainEnd};
@@ -175,29 +175,8 @@ fn interpreted(registers: &Registers, process: &mut impl Process) -> Result<Call
 }
 
 /// Reads code, some more than is asked for.
-pub(crate) fn reader(process: &mut impl Process) -> impl FnMut(u64, &mut [u8]) -> usize {
-    const AHEAD: usize = 128;
-    let (mut start, mut bytes) = (0_u64, Vec::new());
-    move |at: u64, out: &mut [u8]| {
-        let from = |start: u64, bytes: &Vec<u8>| {
-            let from = usize::try_from(at.checked_sub(start)?).ok()?;
-            (from + out.len() <= bytes.len()).then_some(from)
-        };
-        if from(start, &bytes).is_none() {
-            (start, bytes) = (at, vec![0; AHEAD.max(out.len())]);
-            let got = process.code(Avma(at), &mut bytes);
-            bytes.truncate(got);
-        }
-        let from = at
-            .checked_sub(start)
-            .map_or(usize::MAX, |from| from as usize);
-        let there = bytes.get(from..).unwrap_or_default();
-        let len = there.len().min(out.len());
-        for (to, from) in out.iter_mut().zip(there) {
-            *to = *from;
-        }
-        len
-    }
+pub(crate) fn reader(process: &mut impl Process) -> impl ReadCode {
+    code_frame::ahead(|at: u64, out: &mut [u8]| process.code(Avma(at), out))
 }
 
 /// The caller of compiled code that was interrupted.
