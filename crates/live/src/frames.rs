@@ -36,6 +36,12 @@ impl Frames {
         self.all.len()
     }
 
+    /// How many of the first `count` frames, left ones too, have slots above this one.
+    pub(super) fn above(&self, slot: u64, count: usize) -> usize {
+        let frames = self.all.get(..count).unwrap_or(&self.all);
+        frames.partition_point(|frame| frame.slot > slot)
+    }
+
     pub(super) fn capacity(&self) -> usize {
         self.all.capacity()
     }

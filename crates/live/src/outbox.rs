@@ -35,8 +35,8 @@ pub(super) struct Trial {
     pub(super) tid: i32,
     /// Lowest and highest slot that was read.
     pub(super) slots: RangeInclusive<u64>,
-    /// Slots between them that had changed unseen before, and were copied with
-    /// this sample.
+    /// Slots between them that had changed unseen before, and are of no frame of the
+    /// chain or were copied with this sample.
     pub(super) copied: Vec<u64>,
     /// Frames that do not rest on it.
     pub(super) proven: usize,

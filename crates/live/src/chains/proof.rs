@@ -6,6 +6,7 @@ use crate::memory::TargetMemory;
 use crate::outer::SHARED;
 use crate::stacks::OpenFile;
 use rustc_hash::FxHashSet;
+use std::ops::Range;
 
 /// Bytes at the end of a copied piece that must still be as copied for what
 /// lies beyond to be believed at first sight.
@@ -84,7 +85,7 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
         // The outermost need no more proof, as a rule all but the innermost.
         let steady = self.outer.steady(joined, self.drain);
         let mut weighed = Weighed {
-            calm_above: self.outer.calm_above(self.drain),
+            uncalm: self.outer.uncalm_slots(self.drain),
             repeats: Repeats::of(self.copied_pcs(proven, joined)),
             callee: proven
                 .checked_sub(1)
@@ -123,11 +124,11 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
             ..
         } = weighed;
         for slot in self.outer.doubtful() {
-            let of_known = self.outer.position(slot).is_some_and(|at| at < joined);
-            let is_of_chain = of_known || walked.iter().any(|frame| frame.slot == slot);
-            if is_of_chain && self.is_beyond(slot) {
-                is_settled &= self.outer.is_settled(slot);
-            }
+            let is_of_chain = self.is_of_chain(slot, joined);
+            // What came with the sample counts, too: else a slot that is read with
+            // each would be in doubt, and so be read, for ever.
+            let has_stayed = is_of_chain && self.outer.is_settled(slot);
+            is_settled &= has_stayed || !is_of_chain || !self.is_beyond(slot);
         }
         let is_timely = match self.is_unreadable {
             true => self.outer.is_trusted(),
@@ -159,7 +160,7 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
             return;
         }
         weighed.is_settled &=
-            frame.slot > weighed.calm_above || self.outer.is_calm(frame.slot, self.drain);
+            !weighed.uncalm.contains(&frame.slot) || self.outer.is_calm(frame.slot, self.drain);
         if inside.is_some_and(|inside| weighed.repeats.has((inside, frame.pc))) {
             return;
         }
@@ -195,7 +196,8 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
 
 /// What speaks for the frames beyond the copy, from the inside on.
 struct Weighed {
-    calm_above: u64,
+    /// Slots that are not among these are calm.
+    uncalm: Range<u64>,
     repeats: Repeats,
     /// Return address of the frame that was weighed last.
     callee: Option<u64>,

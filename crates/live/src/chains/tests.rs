@@ -115,6 +115,8 @@ struct Fixture {
     chains: Chains<NoFiles, Rc<Process>>,
     /// See [`ThreadSample::later_sp`].
     later_sp: u64,
+    /// What is read with samples.
+    pieces: Vec<(u64, Vec<u8>)>,
 }
 
 impl Fixture {
@@ -140,6 +142,7 @@ impl Fixture {
             process,
             processes,
             later_sp: 0,
+            pieces: Vec::new(),
         }
     }
 
@@ -166,7 +169,7 @@ impl Fixture {
                 },
             },
             processes: &self.processes,
-            pieces: &[],
+            pieces: &self.pieces,
             frames: &[],
             told: &[],
             later_sp: self.later_sp,
@@ -213,6 +216,25 @@ fn what_lies_beyond_the_copy_is_believed_when_it_was_seen_to_stay() {
     let trial = trial.expect("it rests on what was read later");
     assert_eq!(fixture.chains.judge(&trial), Verdict::Sure);
     assert!(whole().len() > trial.proven && trial.proven >= 8);
+}
+
+#[test]
+fn a_slot_that_is_read_with_each_sample_is_not_in_doubt_for_ever() {
+    let mut fixture = Fixture::new();
+    (0..10).for_each(|_| drop(fixture.sample(16 * 8)));
+    let slot = STACK + 16 * 20 + 8;
+    let outer = fixture.chains.threads.of(7);
+    let at = outer.position(slot).expect("known");
+    outer.changed(at);
+    let mut doubtful = outer.doubtful();
+    assert!(doubtful.contains(&slot));
+    fixture.pieces = vec![(slot, caller(20).to_le_bytes().to_vec())];
+    for _ in 0..400 {
+        fixture.sample(16 * 8);
+        doubtful = fixture.chains.threads.of(7).doubtful();
+    }
+    assert!(!doubtful.contains(&slot));
+    assert_eq!(fixture.sample(16 * 8).0, whole());
 }
 
 #[test]

@@ -251,7 +251,7 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
             false => proven,
         };
         let mut copied = self.outer.doubtful();
-        copied.retain(|&slot| !self.is_beyond(slot));
+        copied.retain(|&slot| !self.is_beyond(slot) || !self.is_of_chain(slot, joined));
         slots.map(|(low, high)| Trial {
             tid: self.sample.tid,
             slots: low..=high,
@@ -413,6 +413,13 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
         self.sample.copied().word(slot, word).is_none()
     }
 
+    /// Whether a slot is of a frame of this sample, or of a known one outside of
+    /// position `joined`.
+    pub(super) fn is_of_chain(&self, slot: u64, joined: usize) -> bool {
+        let of_known = self.outer.position(slot).is_some_and(|at| at < joined);
+        of_known || self.inner.iter().any(|frame| frame.slot == slot)
+    }
+
     /// The memory beyond the copied piece that this chain went through, or
     /// ended in; only empty ranges if it did not leave the piece. If a part of it
     /// would do to believe the chain, that part; an empty one if it is believed
@@ -452,26 +459,33 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
             stack.end = stack.end.saturating_add(further);
         }
         let is_long = ranges.is_empty() && stack.end - stack.start > PART_OF;
-        let is_all_but = decided.end == ChainEnd::Root || self.is_unsettled_only;
-        let uncalm = self.outer.uncalm(stack.clone(), self.drain);
+        let is_root = decided.end == ChainEnd::Root;
+        // Slots of other frames say nothing of this chain.
         let mut doubtful = self.outer.doubtful();
-        doubtful.retain(|slot| stack.contains(slot));
+        doubtful.retain(|&slot| stack.contains(&slot) && self.outer.position(slot).is_some());
+        if is_long && is_root && doubtful.is_empty() && self.needs_nothing(decided) {
+            ranges.push(stack);
+            return Some(0..0);
+        }
+        let uncalm = self.outer.uncalm(stack.clone(), self.drain);
         ranges.push(stack);
         let part = doubtful.iter().fold(uncalm, |part, &slot| match part {
             Some(part) => Some(part.start.min(slot)..part.end.max(slot + 1)),
             None => Some(slot..slot + 1),
         });
-        match part.filter(|_| is_long && is_all_but) {
-            Some(part) => Some(part.start..part.end.saturating_add(8)),
-            None if is_long && decided.end == ChainEnd::Root && self.is_steady() => Some(0..0),
-            None => None,
-        }
+        let part = part.filter(|_| is_long && (is_root || self.is_unsettled_only));
+        part.map(|part| part.start..part.end.saturating_add(8))
     }
 
-    /// Whether nothing that is known beyond the dump needs more proof.
-    fn is_steady(&mut self) -> bool {
+    /// Whether nothing that is known beyond the dump needs more proof, or it was
+    /// believed without any.
+    fn needs_nothing(&mut self, decided: &Decided) -> bool {
+        let trial = decided.trial.as_ref();
+        if self.sample.pieces.is_empty() && trial.is_some_and(|it| it.unsure.is_empty()) {
+            return true;
+        }
         let dump = &self.sample.state.dump;
         let beyond = self.outer.outside(usize::MAX, &(dump.start..dump.end()));
-        self.outer.steady(beyond, self.drain) == beyond
+        self.outer.is_settled_until(beyond, self.drain)
     }
 }

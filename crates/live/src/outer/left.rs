@@ -13,6 +13,7 @@ impl OuterFrames {
     pub(super) fn put_left_aside(&mut self) {
         let known = self.frames.len();
         self.popped.take_over(self.frames.take_left(), known);
+        self.returned.shorten(known);
         self.shared.truncate(known / SHARED);
     }
 
@@ -62,6 +63,7 @@ impl OuterFrames {
     /// Of the frames that were left only so many are as they were.
     fn keep_left(&mut self, count: usize) {
         self.frames.keep_left(count);
+        self.returned.shorten(self.frames.in_all());
         self.shared.truncate(self.frames.in_all() / SHARED);
     }
 
@@ -76,6 +78,7 @@ impl OuterFrames {
                 self.frames.come_back(at + 1, (now, self.looks));
                 // They were when they were left.
                 (self.in_order, self.rigid) = (self.frames.len(), self.frames.len());
+                self.returned.come_back(base, self.frames.len(), now);
                 base
             }
         };
@@ -120,6 +123,7 @@ impl OuterFrames {
     pub(crate) fn give_up_popped(&mut self) {
         self.popped = Popped::default();
         self.frames.give_up_left();
+        self.returned.shorten(self.frames.len());
         self.shared.truncate(self.frames.len() / SHARED);
     }
 

@@ -17,6 +17,7 @@
 //! ```
 
 mod left;
+mod returned;
 mod seen;
 mod settled;
 mod shares;
@@ -26,6 +27,7 @@ use super::known_frame::Known;
 use super::popped::Popped;
 use super::slot_history::SlotHistory;
 use prof_unwind::{Base, FpFrom};
+use returned::Returned;
 use rustc_hash::FxHashMap;
 use shares::Shared;
 use std::ops::Range;
@@ -69,6 +71,8 @@ pub(super) struct OuterFrames {
     /// calm and there in an earlier drain. As long as they are known they
     /// stay so, and need not be looked at again.
     steady: usize,
+    /// The same of frames that the thread left, as long as they stay in their places.
+    returned: Returned,
 }
 
 impl OuterFrames {
@@ -148,6 +152,7 @@ impl OuterFrames {
                 if self.frames.left().is_empty() {
                     self.popped.begin();
                 }
+                self.returned.leave(self.frames.len(), len, self.steady);
                 self.frames.leave(len, fit);
             }
         }
@@ -164,6 +169,7 @@ impl OuterFrames {
     fn known_until(&mut self, len: usize) {
         self.shared.truncate(self.frames.in_all() / SHARED);
         self.steady = self.steady.min(len);
+        self.returned.shorten(self.frames.in_all());
         self.in_order = self.in_order.min(len);
         self.rigid = self.rigid.min(len);
         self.verified.1 = self.verified.1.min(len);

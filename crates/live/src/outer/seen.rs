@@ -10,26 +10,40 @@ impl OuterFrames {
     /// need no more proof in drain `now`.
     pub(crate) fn steady(&mut self, end: usize, now: u64) -> usize {
         let end = end.min(self.in_order);
-        let calm_above = self.calm_above(now);
+        let uncalm = self.uncalm_slots(now);
         // What the frame itself tells is looked at first: of many thousands,
         // memory of slots is not at hand.
         let is_sure = |it: &Self, frame: &Known| {
             it.looks - frame.looks >= SIGHTINGS || it.is_sure(frame.slot, frame.pc)
         };
-        while let Some(frame) = self.frames.get(..end).and_then(|all| all.get(self.steady))
-            && frame.since < now
-            && is_sure(self, frame)
-            && (frame.slot > calm_above || self.is_calm(frame.slot, now))
-        {
+        loop {
+            self.steady = self.returned.pass(self.steady, now);
+            let frame = self.frames.get(..end).and_then(|all| all.get(self.steady));
+            let is_steady = frame.is_some_and(|frame| {
+                frame.since < now
+                    && is_sure(self, frame)
+                    && (!uncalm.contains(&frame.slot) || self.is_calm(frame.slot, now))
+            });
+            if !is_steady {
+                return self.steady.min(end);
+            }
             self.steady += 1;
         }
-        self.steady.min(end)
+    }
+
+    /// Whether the first `count` frames need no more proof in the drain after `now`,
+    /// as far as that is known.
+    pub(crate) fn is_settled_until(&mut self, count: usize, now: u64) -> bool {
+        let steady = self.steady(count, now);
+        self.returned.pass(steady, u64::MAX) >= count
     }
 
     /// The slots up to this one may have changed.
     fn unsettle(&mut self, slot: u64) {
         let steady = self.frames.get(..self.steady).unwrap_or_default();
         self.steady = steady.partition_point(|frame| frame.slot > slot);
+        let calm = self.frames.above(slot, self.returned.settled());
+        self.returned.shorten(calm);
     }
 
     /// In drain `now` the frames are compared with the stack.
@@ -106,9 +120,13 @@ impl OuterFrames {
         self.history.is_calm(slot, now)
     }
 
-    /// Slots above this one are calm in drain `now`; it need not be the lowest
-    /// of which that holds.
-    pub(crate) fn calm_above(&self, now: u64) -> u64 {
-        self.history.calm_above(now)
+    /// Slots that are not among these are calm in drain `now`.
+    pub(crate) fn uncalm_slots(&self, now: u64) -> Range<u64> {
+        let above = self.history.calm_above(now);
+        let uncalm = match above {
+            0 => None,
+            _ => self.uncalm(0..above.saturating_add(1), now),
+        };
+        uncalm.unwrap_or_default()
     }
 }

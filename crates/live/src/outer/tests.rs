@@ -258,18 +258,21 @@ fn slots_inside_of_a_changed_one_are_not_calm() {
 fn slots_above_all_recent_changes_are_calm() {
     let mut outer = OuterFrames::default();
     outer.is_deep();
-    assert_eq!(outer.calm_above(1), 0);
+    let uncalm = |outer: &OuterFrames, now| outer.uncalm_slots(now);
+    assert_eq!(uncalm(&outer, 1), 0..0);
     outer.observe(&[frame(0x3000, 1), frame(0x1000, 1)], 1);
-    assert_eq!(outer.calm_above(2), 0, "seen, not changed");
+    assert_eq!(uncalm(&outer, 2), 0..0, "seen, not changed");
     outer.observe(&[frame(0x3000, 2)], 10);
     outer.observe(&[frame(0x1000, 2)], 20);
+    assert_eq!(uncalm(&outer, 21), 0x1000..0x3001);
     outer.observe_any(&[frame(0x2000, 2)], 30);
-    let above = [21, 11 + CALM, 21 + CALM, 31 + CALM].map(|now| outer.calm_above(now));
-    assert_eq!(above, [0x3000, 0x2000, 0x2000, 0]);
+    let ends = [31, 11 + CALM, 21 + CALM].map(|now| uncalm(&outer, now).end);
+    assert_eq!(ends, [0x3001, 0x2001, 0x2001]);
+    assert_eq!(uncalm(&outer, 31 + CALM), 0..0);
     // It never says more than the slots themselves.
     for now in [31, 11 + CALM, 21 + CALM, 31 + CALM] {
         for slot in [0x1000, 0x2000, 0x3000, 0x4000] {
-            assert!(slot <= outer.calm_above(now) || outer.is_calm(slot, now));
+            assert!(uncalm(&outer, now).contains(&slot) || outer.is_calm(slot, now));
         }
     }
     // However often slots change, few drains are noted.
@@ -329,6 +332,32 @@ fn steady_frames_need_no_more_proof_until_their_slots_change() {
 }
 
 #[test]
+fn frames_that_needed_no_proof_need_none_when_the_thread_is_back() {
+    let stack: Vec<Known> = (0..1000).map(|at| frame(0x10_0000 - 16 * at, 1)).collect();
+    let mut outer = OuterFrames::default();
+    outer.is_deep();
+    let mut now = 1;
+    while now <= 2 * u64::from(SIGHTINGS) {
+        walk(&mut outer, &stack, now);
+        now += 1;
+    }
+    assert_eq!(outer.steady(1000, now), 1000);
+    walk(&mut outer, &stack[..300], now);
+    assert_eq!(walk(&mut outer, &stack, now + 1), Some(false));
+    assert_eq!(outer.steady(1000, now + 1), 300, "its samples may be older");
+    assert!(outer.is_settled_until(999, now + 1));
+    assert_eq!(outer.steady(1000, now + 2), 1000);
+    // One was seen as another meanwhile: what is inside of it needs proof.
+    let now = now + 2;
+    walk(&mut outer, &stack[..300], now);
+    outer.observe(&[frame(stack[700].slot, 1)], now);
+    outer.observe(&[frame(stack[700].slot, 2)], now);
+    assert_eq!(walk(&mut outer, &stack, now + 1), Some(false));
+    assert!(!outer.is_settled_until(999, now + 1));
+    assert_eq!(outer.steady(1000, now + 2), 700);
+}
+
+#[test]
 fn a_slot_that_changed_unseen_is_on_probation() {
     let mut outer = outer();
     outer.changed(1);
@@ -372,6 +401,7 @@ fn walk(outer: &mut OuterFrames, stack: &[Known], now: u64) -> Option<bool> {
             }
         }
     }
+    outer.steady(joined, now);
     outer.replace_inner(joined, &inner);
     came_back
 }
