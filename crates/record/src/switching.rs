@@ -12,6 +12,8 @@ pub(crate) struct Switcher {
     when: Switching,
     /// When this file began.
     began: Instant,
+    /// Its size when it was first asked for, bytes: what tells of tasks that run.
+    beginning: Option<u64>,
     /// How often nothing came since the cut; `None` while there is none.
     quiet: Option<u32>,
 }
@@ -36,13 +38,15 @@ impl Switcher {
         Self {
             when,
             began: Instant::now(),
+            beginning: None,
             quiet: None,
         }
     }
 
     /// After records were written, or none came for a while (`is_idle`); the
     /// file has `size` bytes, another may be wanted, and of what belongs into
-    /// this one something may be held back.
+    /// this one something may be held back. A file in which nothing is but its
+    /// beginning is not too large, however long that is: the next one would be, too.
     pub(crate) fn step(
         &mut self,
         is_idle: bool,
@@ -50,9 +54,11 @@ impl Switcher {
         is_wanted: bool,
         is_held: bool,
     ) -> Step {
+        let beginning = *self.beginning.get_or_insert(size);
         let Some(quiet) = &mut self.quiet else {
+            let at_size = self.when.at_size;
             let is_due = is_wanted
-                || self.when.at_size.is_some_and(|most| size >= most)
+                || at_size.is_some_and(|most| size >= most && (size > beginning || !is_idle))
                 || self
                     .when
                     .every
@@ -76,8 +82,7 @@ impl Switcher {
 
     /// Another file has begun, or cannot.
     pub(crate) fn switched(&mut self) {
-        self.began = Instant::now();
-        self.quiet = None;
+        *self = Self::new(self.when);
     }
 }
 
@@ -100,6 +105,20 @@ mod tests {
         assert_eq!(switcher.step(false, 120, true, false), Step::Switch);
         switcher.switched();
         assert_eq!(switcher.step(false, 0, false, false), Step::None);
+    }
+
+    #[test]
+    fn a_long_beginning_alone_is_not_too_large() {
+        let mut switcher = Switcher::new(Switching {
+            at_size: Some(100),
+            ..Switching::default()
+        });
+        assert_eq!(switcher.step(true, 5000, false, false), Step::None);
+        assert_eq!(switcher.step(true, 5000, false, false), Step::None);
+        assert_eq!(switcher.step(false, 5040, false, false), Step::Cut);
+        assert_eq!(switcher.step(false, 5080, false, false), Step::Switch);
+        switcher.switched();
+        assert_eq!(switcher.step(true, 6000, false, false), Step::None);
     }
 
     #[test]
