@@ -58,8 +58,8 @@ pub(crate) struct Args {
     refused: Refused<refused::OfInject>,
 }
 
-/// Writes the new recording.
-pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
+/// Refuses what has nothing to do, and outputs that cannot be one.
+fn check(args: &Args) -> anyhow::Result<()> {
     let nothing = !(args.build_ids
         || args.buildid_all
         || args.convert_callchain
@@ -76,7 +76,12 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
     if args.output.as_path() == Path::new("-") {
         refuse_terminal()?;
     }
-    refuse_special(&args.output, "-o - for standard output, or another -o FILE")?;
+    refuse_special(&args.output, "-o - for standard output, or another -o FILE")
+}
+
+/// Writes the new recording.
+pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
+    check(&args)?;
     // It is read twice, and its sections once more.
     let spooled = crate::spool::twice_readable(&args.input)?;
     let input = spooled

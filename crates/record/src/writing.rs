@@ -236,14 +236,19 @@ impl Writing<'_> {
         }
         let shared = self.shared;
         shared.readings.wait_for_last();
-        let last = self.take_readings(u64::MAX);
-        result = result.and_then(|()| match last.is_empty() {
-            true => Ok(()),
-            false => self.write_records(&last, 0),
-        });
+        result = result.and_then(|()| self.write_last_readings());
         let written = self.end(result);
         shared.tell_main(&shared.written);
         written
+    }
+
+    /// Writes what was read of waits and is not written yet.
+    fn write_last_readings(&mut self) -> Result<(), OutputError> {
+        let last = self.take_readings(u64::MAX);
+        match last.is_empty() {
+            true => Ok(()),
+            false => self.write_records(&last, 0),
+        }
     }
 
     /// Gives back what a busy moment needed.
