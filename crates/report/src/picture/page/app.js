@@ -364,7 +364,7 @@ class Page {
         }
         this.search_work.start(profile.covered(found), ({ period, samples, functions }) => {
             const { unit } = profile.header.event;
-            by_id("found").textContent = `${this.found_as}${grouped.format(functions)} found, in ${share(period, profile.total[ROOT])}: `
+            by_id("found").textContent = `${this.found_as}${several(functions, "function")} found, in ${share(period, profile.total[ROOT])}: `
                 + `${weight(period, unit)}, ${samples_of(samples)}`;
         });
     }

@@ -120,8 +120,15 @@ class Flame {
                 open.push(inner[index]);
             }
         }
+        this.focused = this.box_of(this.focused);
         this.spacer.style.height = `${this.rows.length * ROW + 2}px`;
         this.draw();
+    }
+
+    /** The box that stands for one of another width; null if that was of several. */
+    box_of(box) {
+        const row = box === null ? [] : this.rows[box.row] ?? [];
+        return row.find(({ node }) => node === box.node && node !== HIDDEN) ?? null;
     }
 
     /** The boxes next to a box, those too narrow as one. */

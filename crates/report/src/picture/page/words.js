@@ -25,9 +25,13 @@ function thread_name({ name, tid }) {
 
 const grouped = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
 
-/** How many samples, in words. */
+/** How many of them, in words. */
+function several(count, what) {
+    return `${grouped.format(count)} ${count === 1 ? what : `${what}s`}`;
+}
+
 function samples_of(count) {
-    return `${grouped.format(count)} ${count === 1 ? "sample" : "samples"}`;
+    return several(count, "sample");
 }
 
 function share(part, whole) {

@@ -101,10 +101,10 @@ const steps = {
     async "a search is marked and told; a wrong pattern is no error"(page) {
         await page.key("/");
         await page.type("^par|step");
-        await page.until("document.getElementById('found').textContent.startsWith('2 found, in 40.00 %: 40 events, 2 samples')");
+        await page.until("document.getElementById('found').textContent.startsWith('2 functions found, in 40.00 %: 40 events, 2 samples')");
         await picture(page, "search");
         await page.type("[");
-        await page.until("document.getElementById('found').textContent.startsWith('searched as it stands, since it is no regular expression: 0 found')");
+        await page.until("document.getElementById('found').textContent.startsWith('searched as it stands, since it is no regular expression: 0 functions found')");
         assert(await page.eval("pattern_of('{closure').pattern.test('a::{Closure#0}') && pattern_of('{closure').is_text"));
         assert.strictEqual(await page.eval(`"\\\\^$.*+?()[]{}|/".replace(pattern_of("\\\\^$.*+?()[]{}|/").pattern, "")`), "");
         await page.key("Escape");
@@ -138,6 +138,12 @@ const steps = {
         await at("1 of 2", "parse");
         await press(page, "#previous");
         await at("2 of 2", "step");
+        // In a window of another width the place is kept.
+        for (const width of [900, 1200]) {
+            await page.resize(width, 800);
+            await page.until(`innerWidth === ${width} && profile_page.graph.width === profile_page.graph.holder.clientWidth`);
+            assert.strictEqual(await focused(page), "step");
+        }
         await picture(page, "match");
         await page.eval("document.activeElement.blur()");
         await page.key("2");
