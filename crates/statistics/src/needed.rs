@@ -50,9 +50,13 @@ pub fn runs_needed(scatter: Scatter, difference: f64, level: f64) -> Option<u64>
     let is_enough = |count: f64| runs(2.0 * count - 2.0).ceil() <= count;
     let mut count = runs(f64::INFINITY).ceil().max(2.0);
     let (mut too_few, mut step) = (count - 1.0, 1.0);
-    while count <= 1e6 && !is_enough(count) {
+    while count <= MOST_RUNS && !is_enough(count) {
         (too_few, step) = (count, 2.0 * step);
         count += step;
+    }
+    // Between numbers of runs that large there may be no other.
+    if too_few >= MOST_RUNS {
+        return None;
     }
     while count - too_few > 1.0 {
         let middle = ((too_few + count) / 2.0).floor();
@@ -61,8 +65,11 @@ pub fn runs_needed(scatter: Scatter, difference: f64, level: f64) -> Option<u64>
             false => too_few = middle,
         }
     }
-    (count <= 1e6).then_some(count as u64)
+    (count <= MOST_RUNS).then_some(count as u64)
 }
+
+/// Above this nobody measures.
+const MOST_RUNS: f64 = 1e6;
 
 /// Few runs ask for no more than so many times the runs that the textbook gives.
 const MOST_MORE: f64 = 1.5;
@@ -151,6 +158,11 @@ mod tests {
         assert_eq!(runs_needed(known(f64::NAN), 1.0, 0.05), None);
         assert_eq!(runs_needed(known(1.0), 1e-6, 0.05), None);
         assert_eq!(runs_needed(known(0.0), 1.0, 0.05), Some(2));
+        // From where one run more is no other number.
+        for part in 0..400 {
+            let difference = 1e-4 * 0.9_f64.powi(part);
+            assert_eq!(runs_needed(known(1.0), difference, 0.05), None);
+        }
         let none = Scatter {
             deviation: 1.0,
             df: 0.0,
