@@ -42,6 +42,24 @@ fn an_unknown_command_or_option_exits_2_and_is_named() {
 }
 
 #[test]
+fn a_program_in_the_wrong_place_is_answered_with_the_line_to_type() {
+    for (args, line) in [
+        (vec!["/bin/true", "-x"], "prof record -g -- /bin/true -x"),
+        (vec!["ab", "/bin/true"], "prof ab -- /bin/true"),
+        (vec!["top"], "prof record -a -g --duration 10"),
+    ] {
+        let refused = prof(&args);
+        assert_eq!(refused.code, 2, "{args:?}: {}", refused.stderr);
+        let told = refused.stderr.contains(&format!("try: {line}"));
+        assert!(told, "{args:?}: {}", refused.stderr);
+    }
+    // An option that is none is named as elsewhere.
+    let refused = prof(&["ab", "--no-such", "--", "true"]);
+    let named = refused.stderr.contains("unexpected argument '--no-such'");
+    assert!(named, "{}", refused.stderr);
+}
+
+#[test]
 fn views_that_exclude_each_other_are_refused_by_name() {
     let instead = [
         "--missing",

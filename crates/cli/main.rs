@@ -56,16 +56,15 @@ mod share;
 mod spool;
 mod stat;
 mod switching;
+mod to_type;
 mod tui;
 mod whose;
 
-use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use outcome::Outcome;
 use prof_sys::{out_of_memory, shrunk, signal};
 use std::ffi::{OsStr, OsString};
 use std::panic::{self, AssertUnwindSafe};
-use std::path::Path;
 use std::process::ExitCode;
 
 /// A sampling profiler for Linux.
@@ -177,7 +176,7 @@ fn main() -> ExitCode {
     let arguments = attached::with_signs(&parser, arguments);
     let matches = parser.try_get_matches_from(arguments);
     let cli = matches.and_then(|matches| Cli::from_arg_matches(&matches));
-    let cli = cli.unwrap_or_else(|error| match command_to_type(&error) {
+    let cli = cli.unwrap_or_else(|error| match to_type::instead(&error) {
         Some(message) => {
             outcome::say(&message);
             std::process::exit(2)
@@ -194,75 +193,6 @@ fn main() -> ExitCode {
     }
 }
 
-/// Commands of perf, and what to do with ours instead.
-const OF_PERF: [(&str, &str); 10] = [
-    ("top", "prof record -a -g --duration 10, then prof report"),
-    (
-        "sched",
-        "prof record --off-cpu --wakers ./app, then prof report --critical-path,\n       \
-         or prof report, where 7 has a lane for each thread",
-    ),
-    (
-        "timechart",
-        "prof record --off-cpu ./app, then prof report, where 7 has a lane for each thread",
-    ),
-    (
-        "lock",
-        "prof record --off-cpu --wakers ./app, then prof report --locks",
-    ),
-    (
-        "trace",
-        "prof record -e 'syscalls:sys_enter_*' ./app, then prof script",
-    ),
-    (
-        "probe",
-        "prof record -e uprobe:PATH:FUNCTION, kprobe:FUNCTION or usdt:PATH:NAME,\n       \
-         which need not be defined before",
-    ),
-    (
-        "buildid-cache",
-        "prof archive, which puts names into the recording itself",
-    ),
-    ("version", "prof --version"),
-    (
-        "mem",
-        "prof record -d -W -e EVENT ./app, with an event that prof list mem- shows,\n       \
-         then prof report --mem-mode -s mem,symbol,symbol_daddr",
-    ),
-    (
-        "c2c",
-        "prof record -d -W -a -e EVENT, with an event that prof list mem- shows,\n       \
-         then prof report --mem-mode -s snoop,symbol_daddr,symbol,comm",
-    ),
-];
-
-/// What to say where a program or a recording stands in place of a command.
-fn command_to_type(error: &clap::Error) -> Option<String> {
-    if error.kind() != ErrorKind::InvalidSubcommand {
-        return None;
-    }
-    let words: Vec<OsString> = std::env::args_os().skip(1).collect();
-    let first = Path::new(words.first()?);
-    if let Some((name, instead)) = OF_PERF.iter().find(|(name, _)| first == Path::new(name)) {
-        return Some(format!(
-            "prof does not have perf's {name}\n  try: {instead}"
-        ));
-    }
-    if !first.is_file() && !first.is_dir() {
-        return None;
-    }
-    let all: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
-    let (all, first) = (all.join(" "), first.display());
-    Some(if recognise::is_recording(Path::new(words.first()?)) {
-        format!("{first} is a recording, no command of prof\n  try: prof report {all}")
-    } else {
-        format!(
-            "{first} is no command of prof\n  try: prof record -g -- {all}   (then prof report)\n   \
-             or: prof flamegraph -- {all}   (records and draws it)"
-        )
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use std::ffi::OsString;
@@ -274,15 +204,6 @@ mod tests {
             named.map(AsRef::as_ref),
             &[OsString::from("--no-such-option")],
         )
-    }
-
-    #[test]
-    fn perf_s_commands_that_are_told_are_none_of_ours() {
-        let cli = whole_parser(None);
-        for (name, instead) in super::OF_PERF {
-            assert!(cli.find_subcommand(name).is_none(), "{name}");
-            assert!(instead.contains("prof "), "{name}: {instead}");
-        }
     }
 
     #[test]

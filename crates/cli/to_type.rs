@@ -1,0 +1,112 @@
+//! What to type in place of a line that is no command of ours.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+
+use crate::recognise;
+
+/// Commands of perf, and what to do with ours instead.
+const OF_PERF: [(&str, &str); 10] = [
+    ("top", "prof record -a -g --duration 10, then prof report"),
+    (
+        "sched",
+        "prof record --off-cpu --wakers ./app, then prof report --critical-path,\n       \
+         or prof report, where 7 has a lane for each thread",
+    ),
+    (
+        "timechart",
+        "prof record --off-cpu ./app, then prof report, where 7 has a lane for each thread",
+    ),
+    (
+        "lock",
+        "prof record --off-cpu --wakers ./app, then prof report --locks",
+    ),
+    (
+        "trace",
+        "prof record -e 'syscalls:sys_enter_*' ./app, then prof script",
+    ),
+    (
+        "probe",
+        "prof record -e uprobe:PATH:FUNCTION, kprobe:FUNCTION or usdt:PATH:NAME,\n       \
+         which need not be defined before",
+    ),
+    (
+        "buildid-cache",
+        "prof archive, which puts names into the recording itself",
+    ),
+    ("version", "prof --version"),
+    (
+        "mem",
+        "prof record -d -W -e EVENT ./app, with an event that prof list mem- shows,\n       \
+         then prof report --mem-mode -s mem,symbol,symbol_daddr",
+    ),
+    (
+        "c2c",
+        "prof record -d -W -a -e EVENT, with an event that prof list mem- shows,\n       \
+         then prof report --mem-mode -s snoop,symbol_daddr,symbol,comm",
+    ),
+];
+
+/// What to type in place of the line that `error` refuses, where that is known: a
+/// program or a recording stands in place of a command, or the commands of `prof ab`
+/// are not behind `--`.
+pub(crate) fn instead(error: &clap::Error) -> Option<String> {
+    let words: Vec<OsString> = std::env::args_os().skip(1).collect();
+    match error.kind() {
+        ErrorKind::InvalidSubcommand => in_place_of_a_command(&words),
+        ErrorKind::UnknownArgument if *words.first()? == "ab" => without_dashes(error),
+        _ => None,
+    }
+}
+
+/// What to say where `words`, which begin with no command, are something else.
+fn in_place_of_a_command(words: &[OsString]) -> Option<String> {
+    let first = Path::new(words.first()?);
+    if let Some((name, instead)) = OF_PERF.iter().find(|(name, _)| first == Path::new(name)) {
+        return Some(format!(
+            "prof does not have perf's {name}\n  try: {instead}"
+        ));
+    }
+    if !first.is_file() && !first.is_dir() {
+        return None;
+    }
+    let all: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
+    let (all, first) = (all.join(" "), first.display());
+    Some(if recognise::is_recording(Path::new(words.first()?)) {
+        format!("{first} is a recording, no command of prof\n  try: prof report {all}")
+    } else {
+        format!(
+            "{first} is no command of prof\n  try: prof record -g -- {all}   (then prof report)\n   \
+             or: prof flamegraph -- {all}   (records and draws it)"
+        )
+    })
+}
+
+/// What to say where `prof ab` meets a word that is no option, as in `prof ab ./app`.
+fn without_dashes(error: &clap::Error) -> Option<String> {
+    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidArg) else {
+        return None;
+    };
+    (!word.starts_with('-')).then(|| {
+        format!(
+            "{word}: what prof ab runs stands behind --\n  try: prof ab -- {word}   (this one on both \
+             sides, as with --env)\n   or: prof ab -- OLD-COMMAND -- NEW-COMMAND"
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn perf_s_commands_that_are_told_are_none_of_ours() {
+        let cli = crate::whole();
+        for (name, instead) in OF_PERF {
+            assert!(cli.find_subcommand(name).is_none(), "{name}");
+            assert!(instead.contains("prof "), "{name}: {instead}");
+        }
+    }
+}
