@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Two kinds of cores, each of one CPU, and a memory controller.
-const FILES: [(&str, &str); 20] = [
+const FILES: [(&str, &str); 21] = [
     ("cpu_core/type", "4"),
     ("cpu_core/cpus", "0"),
     ("cpu_core/format/event", "config:0-7"),
@@ -20,6 +20,7 @@ const FILES: [(&str, &str); 20] = [
     ("uncore_imc_0/type", "30"),
     ("uncore_imc_0/cpumask", "0"),
     ("uncore_imc_0/format/event", "config:0-7"),
+    ("uncore_imc_0/format/swapped", "config:24-31,16-23"),
     ("uncore_imc_0/events/reads", "event=0x4"),
     ("uncore_imc_1/type", "31"),
     ("uncore_imc_1/cpumask", "0"),
@@ -108,6 +109,7 @@ fn events_of_several_kinds_of_cores_and_of_uncore_are_opened_as_by_perf() {
         ("uncore_imc_0/reads/", 1),
         ("uncore_imc/reads/", 2),
         ("uncore_imc_1/event=9/", 1),
+        ("uncore_imc_0/event=9,swapped=0x102/", 1),
     ] {
         let Some(ours) = asked(&root, prof, event) else {
             return;
@@ -142,6 +144,37 @@ fn a_pmu_of_some_cpus_is_not_counted_on_others() {
         }
         assert_eq!(run.code, 1, "{}", run.stderr);
         assert!(run.stderr.contains("is only on CPU 0"), "{}", run.stderr);
+    }
+}
+
+/// covers fixture: SFS-04
+#[test]
+fn formats_behind_the_last_bit_are_refused_with_their_file() {
+    let root = tree("formats");
+    let formats = root.join("bus/event_source/devices/uncore_imc_0/format");
+    let many = format!("config:{}", ["0-63"; 40].join(","));
+    for (term, text) in [("high", "config1:60-70"), ("wide", "config:0-79")] {
+        std::fs::write(formats.join(term), text).expect("written");
+    }
+    std::fs::write(formats.join("many"), many).expect("written");
+    for command in ["stat", "record"] {
+        let run = |event: &str| -> Finished {
+            let run = prof_command()
+                .args([command, "-o", "/dev/null", "-a", "-e", event, "true"])
+                .env("SYSFS_PATH", &root)
+                .output();
+            run.expect("prof starts").into()
+        };
+        for term in ["high", "wide"] {
+            let run = run(&format!("uncore_imc_0/{term}=1/"));
+            assert_eq!(run.code, 2, "{}", run.stderr);
+            let file = format!("format/{term}: a word of an event has 64 bits, 0 to 63");
+            assert!(run.stderr.contains(&file), "{}", run.stderr);
+        }
+        // A PMU that is not there: all that matters is what is made of the term.
+        let run = run("uncore_imc_0/many=0xffffffffffffffff/");
+        assert!(!run.stderr.contains("not a number"), "{}", run.stderr);
+        assert!(!run.stderr.contains("panicked"), "{}", run.stderr);
     }
 }
 

@@ -64,6 +64,18 @@ pub enum EventError {
         /// What it is for.
         place: String,
     },
+    /// The kernel's description of a term that is not understood.
+    #[error("event {event}: cannot use term {term}: {}: {why}\n  config=BITS, config1=BITS, … set a word of the event without it", .path.display())]
+    Format {
+        /// The event.
+        event: String,
+        /// The term.
+        term: String,
+        /// The file in sysfs that says which bits the term is.
+        path: std::path::PathBuf,
+        /// What is wrong with it.
+        why: &'static str,
+    },
     /// No such PMU.
     #[error("event {event}: this machine has no PMU {pmu}\n  it has: {}", .known.join(", "))]
     Pmu {

@@ -76,42 +76,43 @@ enum Word {
     Config4,
 }
 
-/// A term's place: bits of one word, first to last, the lowest bit of a value
-/// first (`config1:1,6-10,44`).
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A term's place: bits of one word (`config1:1,6-10,44`). The lowest bit of a
+/// value goes to the lowest of them, in whatever order the file names them, as
+/// perf does it; one that is named twice is one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Format {
     word: Word,
-    bits: Vec<u32>,
+    mask: u64,
 }
 
 impl Format {
-    fn parse(text: &str) -> Option<Self> {
-        let (word, ranges) = text.trim().split_once(':')?;
+    /// What a file of a PMU's `format` folder says; an error says what is wrong
+    /// with it.
+    fn parse(text: &str) -> Result<Self, &'static str> {
+        const NO_WORD: &str = "it is not config, config1, … config4, a colon and bits";
+        let (word, ranges) = text.trim().split_once(':').ok_or(NO_WORD)?;
         let word = match word {
             "config" => Word::Config,
             "config1" => Word::Config1,
             "config2" => Word::Config2,
             "config3" => Word::Config3,
             "config4" => Word::Config4,
-            _ => return None,
+            _ => return Err(NO_WORD),
         };
-        let mut bits = Vec::new();
+        let mut mask = 0;
         for range in ranges.split(',') {
-            let (first, last) = range.split_once('-').unwrap_or((range, range));
-            let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
-            if last > 63 {
-                return None;
-            }
-            bits.extend(first..=last);
+            mask |= bits_of_range(range)?;
         }
-        Some(Self { word, bits })
+        Ok(Self { word, mask })
+    }
+
+    /// How many bits a value may have.
+    fn bits(self) -> u32 {
+        self.mask.count_ones()
     }
 
     /// Puts `value` into its bits; `None` if it has more.
-    fn put(&self, value: u64, attr: &mut EventAttr) -> Option<()> {
-        if self.bits.len() < 64 && value >> self.bits.len() != 0 {
-            return None;
-        }
+    fn put(self, value: u64, attr: &mut EventAttr) -> Option<()> {
         let word = match self.word {
             Word::Config => &mut attr.config,
             Word::Config1 => &mut attr.config1,
@@ -119,11 +120,32 @@ impl Format {
             Word::Config3 => &mut attr.config3,
             Word::Config4 => &mut attr.config4,
         };
-        for (index, bit) in self.bits.iter().enumerate() {
-            *word = *word & !(1 << bit) | (value >> index & 1) << bit;
+        let (mut spread, mut rest) = (0, value);
+        for bit in (0..64).filter(|bit| self.mask >> bit & 1 == 1) {
+            spread |= (rest & 1) << bit;
+            rest >>= 1;
         }
+        if rest != 0 {
+            return None;
+        }
+        *word = *word & !self.mask | spread;
         Some(())
     }
+}
+
+/// The bits of `FIRST-LAST` or of one number.
+fn bits_of_range(range: &str) -> Result<u64, &'static str> {
+    let (first, last) = range.split_once('-').unwrap_or((range, range));
+    let bit = |text: &str| match text.parse::<u32>() {
+        Ok(bit @ 0..=63) => Ok(bit),
+        Ok(_) => Err("a word of an event has 64 bits, 0 to 63"),
+        Err(_) => Err("bits are numbers or FIRST-LAST, with commas between them"),
+    };
+    let (first, last) = (bit(first)?, bit(last)?);
+    if last < first {
+        return Err("a range's last bit is below its first");
+    }
+    Ok(u64::MAX >> (63 - last) & u64::MAX << first)
 }
 
 impl Pmu {
@@ -270,16 +292,15 @@ impl Pmu {
     /// Puts a value into a term's bits; `None` if there is no such term, or it
     /// has fewer bits.
     pub(super) fn put(&self, term: &str, value: u64, attr: &mut EventAttr) -> Option<()> {
-        self.format(term)?.put(value, attr)
+        self.format(term)?.ok()?.put(value, attr)
     }
 
     /// The bits of `config` that a term sets; 0 if there is none of that name.
     pub(crate) fn config_bits(&self, term: &str) -> u64 {
-        let mut attr = EventAttr::default();
-        let bits = self.format(term).map_or(0, |format| format.bits.len());
-        let ones = u64::MAX.checked_shr(64 - bits as u32).unwrap_or(0);
-        let _ = self.put(term, ones, &mut attr);
-        attr.config
+        match self.format(term) {
+            Some(Ok(format)) if format.word == Word::Config => format.mask,
+            _ => 0,
+        }
     }
 
     /// A number in a file of its own.
@@ -296,24 +317,40 @@ impl Pmu {
         value: Option<&str>,
         spec: &mut EventSpec,
     ) -> Result<(), EventError> {
-        if let Some(format) = self.format(name) {
-            return put(&format, name, value, spec);
+        if let Some(format) = self.understood(name, spec)? {
+            return put(format, name, value, spec);
         }
         if value.is_none()
             && let Some(terms) = self.text("events", name)
         {
             for term in terms.trim().split(',') {
                 let (name, value) = split_term(term);
-                let format = self.format(name).ok_or_else(|| self.unknown(name, spec))?;
-                put(&format, name, value, spec)?;
+                let format = self.understood(name, spec)?;
+                let format = format.ok_or_else(|| self.unknown(name, spec))?;
+                put(format, name, value, spec)?;
             }
             return Ok(());
         }
         Err(self.unknown(name, spec))
     }
 
-    fn format(&self, name: &str) -> Option<Format> {
-        Format::parse(&self.text("format", name)?)
+    /// A term's place, or what is wrong with its file; `None` if there is no
+    /// such term.
+    fn format(&self, name: &str) -> Option<Result<Format, &'static str>> {
+        Some(Format::parse(&self.text("format", name)?))
+    }
+
+    /// A term's place, with an error for the user where its file is not
+    /// understood.
+    fn understood(&self, name: &str, spec: &EventSpec) -> Result<Option<Format>, EventError> {
+        self.format(name)
+            .transpose()
+            .map_err(|why| EventError::Format {
+                event: spec.name.clone(),
+                term: name.to_owned(),
+                path: self.directory.join("format").join(name),
+                why,
+            })
     }
 
     fn text(&self, folder: &str, name: &str) -> Option<String> {
@@ -339,7 +376,7 @@ impl Pmu {
 }
 
 fn put(
-    format: &Format,
+    format: Format,
     name: &str,
     value: Option<&str>,
     spec: &mut EventSpec,
@@ -347,7 +384,7 @@ fn put(
     let wrong = |spec: &EventSpec| EventError::Number {
         event: spec.name.clone(),
         value: value.unwrap_or("1").to_owned(),
-        place: format!("{name} ({} bits)", format.bits.len()),
+        place: format!("{name} ({} bits)", format.bits()),
     };
     let number = match value {
         None => 1,
@@ -395,13 +432,85 @@ mod tests {
     fn sfs_04_split_ranges_take_the_lowest_bits_first() {
         // covers unit: SFS-04
         let format = Format::parse("config1:1,6-10,44\n").expect("a format");
-        assert_eq!((format.word, format.bits.len()), (Word::Config1, 7));
+        assert_eq!((format.word, format.bits()), (Word::Config1, 7));
         let mut attr = EventAttr::default();
         format.put(0b100_0011, &mut attr).expect("7 bits");
         assert_eq!(attr.config1, 1 << 1 | 1 << 6 | 1 << 44);
         assert!(format.put(128, &mut attr).is_none());
-        assert!(Format::parse("config:0-64").is_none());
-        assert!(Format::parse("config9:0").is_none());
+        for wrong in ["config:0-64", "config:0-79", "config1:60-70", "config9:0"] {
+            assert!(Format::parse(wrong).is_err(), "{wrong}");
+        }
+        for wrong in [
+            "config",
+            "config:",
+            "config:9-5",
+            "config:1,,2",
+            "config:-1",
+        ] {
+            assert!(Format::parse(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    /// perf 6.1 gives 0x1, 0x100 and 0xf for these three, and takes no 0x1f for
+    /// the last.
+    #[test]
+    fn sfs_04_bits_are_a_set_as_perf_has_it() {
+        let put = |text: &str, value: u64| {
+            let mut attr = EventAttr::default();
+            let format = Format::parse(text).expect("a format");
+            format.put(value, &mut attr).map(|()| attr.config)
+        };
+        assert_eq!(put("config:8-15,0-7", 1), Some(1));
+        assert_eq!(put("config:8-15,0-7", 0x100), Some(0x100));
+        assert_eq!(put("config:0-3,0-3", 0xf), Some(0xf));
+        assert_eq!(put("config:0-3,0-3", 0x1f), None);
+        let whole = "config:0-63,0-63,0-63";
+        assert_eq!(put(whole, u64::MAX), Some(u64::MAX));
+    }
+
+    /// A folder of sysfs with a PMU that has one term, `term`.
+    fn pmu_with_format(text: &str) -> (tempfile::TempDir, Pmu) {
+        let root = tempfile::tempdir().expect("directory");
+        let pmu = root.path().join("odd");
+        fs::create_dir_all(pmu.join("format")).expect("made");
+        fs::create_dir_all(pmu.join("events")).expect("made");
+        fs::write(pmu.join("type"), "90\n").expect("written");
+        fs::write(pmu.join("format/term"), text).expect("written");
+        fs::write(pmu.join("events/named"), "term=1\n").expect("written");
+        let pmu = Pmu::open_in(root.path(), "odd", "odd/term/").expect("there");
+        (root, pmu)
+    }
+
+    #[test]
+    fn sfs_04_a_format_that_is_not_understood_is_told() {
+        for name in ["term", "named"] {
+            let (_root, pmu) = pmu_with_format("config1:60-70\n");
+            let mut spec = EventSpec::new("odd/term/", EventAttr::default());
+            let error = pmu.apply(name, None, &mut spec).expect_err("70 bits");
+            let told = error.to_string();
+            assert!(told.contains("format/term"), "{told}");
+            assert!(told.contains("64 bits, 0 to 63"), "{told}");
+            assert_eq!(pmu.config_bits("term"), 0);
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn sfs_04_no_format_file_is_a_crash(
+            text in "(config[0-5]?)?:?(([0-9]{1,3}|[0-9]{9,21})?[-,]?){0,40}",
+            value: u64,
+        ) {
+            let (_root, pmu) = pmu_with_format(&text);
+            let mut attr = EventAttr::default();
+            let _ = pmu.put("term", value, &mut attr);
+            let ones = pmu.config_bits("term");
+            let mut attr = EventAttr::default();
+            let most = u64::MAX.checked_shr(64 - ones.count_ones()).unwrap_or(0);
+            let put = pmu.put("term", most, &mut attr);
+            // All bits of the term, and no others.
+            proptest::prop_assert!(ones == 0 || put.is_some());
+            proptest::prop_assert!(ones == 0 || attr.config == ones);
+        }
     }
 
     #[test]
