@@ -455,6 +455,7 @@ mod tests {
     /// the last.
     #[test]
     fn sfs_04_bits_are_a_set_as_perf_has_it() {
+        // covers unit: SFS-04
         let put = |text: &str, value: u64| {
             let mut attr = EventAttr::default();
             let format = Format::parse(text).expect("a format");
@@ -483,6 +484,7 @@ mod tests {
 
     #[test]
     fn sfs_04_a_format_that_is_not_understood_is_told() {
+        // covers unit: SFS-04
         for name in ["term", "named"] {
             let (_root, pmu) = pmu_with_format("config1:60-70\n");
             let mut spec = EventSpec::new("odd/term/", EventAttr::default());
@@ -500,6 +502,7 @@ mod tests {
             text in "(config[0-5]?)?:?(([0-9]{1,3}|[0-9]{9,21})?[-,]?){0,40}",
             value: u64,
         ) {
+            // covers unit: SFS-04
             let (_root, pmu) = pmu_with_format(&text);
             let mut attr = EventAttr::default();
             let _ = pmu.put("term", value, &mut attr);
