@@ -134,8 +134,8 @@ impl UnwindDso {
         self.jit_descriptor.get_or_insert_with(find).map(Svma)
     }
 
-    /// Approximate memory it takes, in bytes: cached pieces of the file and
-    /// looked-up rules.
+    /// Approximate memory it takes, in bytes: cached pieces of the file, looked-up
+    /// rules, and where functions lead.
     pub fn held_bytes(&self) -> usize {
         fn entries<K, V>(map: &FxHashMap<K, V>) -> usize {
             map.capacity() * (size_of::<(K, V)>() + 1)
@@ -143,7 +143,7 @@ impl UnwindDso {
         let rows = self.rows.capacity() * 2 * size_of::<Row>();
         let found = entries(&self.rules) + entries(&self.code_frames) + entries(&self.eh_returns);
         let found = found + entries(&self.pad_frames) + entries(&self.return_frames);
-        let found = found + entries(&self.kept_fps);
+        let found = found + entries(&self.kept_fps) + self.reaches.held_bytes();
         self.image.held_bytes() + self.tables.held_bytes() + rows + found
     }
 

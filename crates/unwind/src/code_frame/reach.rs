@@ -9,6 +9,8 @@ use rustc_hash::FxHashMap;
 
 /// Places kept of all functions together; 8 bytes each.
 const MAX_KEPT: usize = 1 << 18;
+/// What a function takes beside its places: as many as would be kept in its room.
+const OF_FUNCTION: usize = (size_of::<(u64, Reached)>() + 1).div_ceil(8);
 
 /// What was met on all ways through a function.
 #[derive(Debug, Default)]
@@ -20,8 +22,9 @@ pub(crate) struct Reached {
 }
 
 impl Reached {
+    /// What it takes of [`MAX_KEPT`].
     fn count(&self) -> usize {
-        self.places.len() + self.returns.len()
+        OF_FUNCTION + self.places.len() + self.returns.len()
     }
 
     /// Both lists in order, each address once.
@@ -52,6 +55,12 @@ pub(crate) struct Reaches {
 }
 
 impl Reaches {
+    /// Memory it takes, in bytes.
+    pub(crate) fn held_bytes(&self) -> usize {
+        let free = self.by_entry.capacity() - self.by_entry.len();
+        (self.kept + free * OF_FUNCTION) * size_of::<u64>()
+    }
+
     /// Whether it is known that no way through the function at `entry` leads to the
     /// place that is wanted.
     pub(crate) fn rules_out(&self, entry: u64, wanted: Wanted) -> bool {
@@ -74,7 +83,7 @@ impl Reaches {
 
 #[cfg(test)]
 mod tests {
-    use super::{MAX_KEPT, Reached, Reaches, Wanted};
+    use super::{MAX_KEPT, OF_FUNCTION, Reached, Reaches, Wanted};
 
     fn reached(places: &[u64], returns: &[u64]) -> Reached {
         Reached {
@@ -103,8 +112,18 @@ mod tests {
         for entry in 0..200 {
             reaches.keep(entry % 150, reached(&long, &[]));
             assert!(reaches.kept <= MAX_KEPT);
+            assert!(reaches.held_bytes() >= reaches.kept * 8);
             let held: usize = reaches.by_entry.values().map(Reached::count).sum();
             assert_eq!(held, reaches.kept);
         }
+    }
+
+    #[test]
+    fn functions_that_reach_next_to_nothing_are_bounded_too() {
+        let mut reaches = Reaches::default();
+        for entry in 0..MAX_KEPT as u64 {
+            reaches.keep(entry, reached(&[entry], &[]));
+        }
+        assert!(reaches.by_entry.len() <= MAX_KEPT / OF_FUNCTION);
     }
 }
