@@ -171,7 +171,7 @@ fn formats_behind_the_last_bit_are_refused_with_their_file() {
             let file = format!("format/{term}: a word of an event has 64 bits, 0 to 63");
             assert!(run.stderr.contains(&file), "{}", run.stderr);
         }
-        // A PMU that is not there: all that matters is what is made of the term.
+        // The kernel has no such PMU and refuses it; the term itself is understood.
         let run = run("uncore_imc_0/many=0xffffffffffffffff/");
         assert!(!run.stderr.contains("not a number"), "{}", run.stderr);
         assert!(!run.stderr.contains("panicked"), "{}", run.stderr);
