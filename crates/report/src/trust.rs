@@ -3,6 +3,8 @@
 //! Every view carries these lines: what was lost, cut short or has no name,
 //! why, and one thing to do about it.
 
+mod run_time_code;
+
 use crate::escape;
 use prof_profile::{
     ChainEnd, ChainSource, DsoId, DsoKind, Event, JitFileFault, Profile, Trust, UnnamedReason,
@@ -490,9 +492,9 @@ fn cut_stacks(profile: &Profile, caveats: &mut Vec<Caveat>) {
                 continue;
             }
             let (cause, cure) = match chain_end(end, trust.chain_source) {
-                _ if is_jit => made_at_run_time(profile),
-                (cause, LARGER_PIECE) => (cause, more_of_each_stack(profile)),
-                known => known,
+                _ if is_jit => (MADE_AT_RUN_TIME, run_time_code::whole_stacks(profile)),
+                (cause, LARGER_PIECE) => (cause, more_of_each_stack(profile).into()),
+                (cause, cure) => (cause, cure.into()),
             };
             let is_of_these = |dso: DsoId| match profile.dso(dso).kind {
                 DsoKind::Jit => is_jit || !is_bare,
@@ -506,30 +508,15 @@ fn cut_stacks(profile: &Profile, caveats: &mut Vec<Caveat>) {
             caveats.push(Caveat {
                 what: format!("{} of user stacks are cut short", percent(count, judged)),
                 cause: format!("{cause}{}", in_dsos(profile, dsos)),
-                cure: cure.into(),
+                cure,
                 share: Some(share(count, judged)),
             });
         }
     }
 }
 
-/// Cause and cure of a stack that ends in code without a file.
-fn made_at_run_time(profile: &Profile) -> (&'static str, &'static str) {
-    const CAUSE: &str = "the code was made at run time, without unwind information";
-    let mut dsos = profile.dsos.iter();
-    let is_java = dsos.any(|dso| profile.name(dso.short_name) == "libjvm.so");
-    match is_java {
-        true => (
-            CAUSE,
-            "run java -XX:+PreserveFramePointer and record with --call-graph fp",
-        ),
-        false => (
-            CAUSE,
-            "let the runtime keep frame pointers (MONO_DEBUG=disable_omit_fp mono) or tell \
-             debuggers of its code (php -d opcache.jit_debug=256)",
-        ),
-    }
-}
+/// Cause of a stack that ends in code without a file.
+const MADE_AT_RUN_TIME: &str = "the code was made at run time, without unwind information";
 
 /// The cure for stacks that are longer than their copied piece: it is the larger
 /// the lower the rate is, and what is beyond it is read sooner.
@@ -561,6 +548,10 @@ fn unnamed_frames(profile: &Profile, caveats: &mut Vec<Caveat>) {
             (UnnamedReason::FileMissing, _) if in_kernel => NO_KERNEL,
             _ => unnamed(reason),
         };
+        let of_runtime = match reason {
+            UnnamedReason::NoPerfMap => run_time_code::named_functions(profile),
+            _ => None,
+        };
         let dsos = trust
             .unnamed
             .iter()
@@ -569,7 +560,7 @@ fn unnamed_frames(profile: &Profile, caveats: &mut Vec<Caveat>) {
         caveats.push(Caveat {
             what: format!("{} of frames have no name", percent(count, trust.frames)),
             cause: format!("{cause}{}", in_dsos(profile, dsos)),
-            cure: cure.into(),
+            cure: of_runtime.unwrap_or_else(|| cure.into()),
             share: Some(share(count, trust.frames)),
         });
     }

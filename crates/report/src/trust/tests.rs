@@ -1,6 +1,8 @@
 //! What the lines of trust say.
 
-use super::{chain_end, chain_end_of_any, cut_stacks, lines, lines_within, wrapped};
+use super::{
+    chain_end, chain_end_of_any, cut_stacks, lines, lines_within, unnamed_frames, wrapped,
+};
 use prof_profile::{ChainEnd, ChainSource, Damage, DsoKind, Event, Profile, UnnamedReason};
 use prof_sketch::Sketch;
 
@@ -95,6 +97,44 @@ fn code_made_at_run_time_cannot_be_built_anew() {
     assert_eq!(other.len(), 1, "{other:?}");
     assert!(!other[0].cure.contains("java"), "{other:?}");
     assert!(!other[0].cure.contains("-fasynchronous"), "{other:?}");
+}
+
+#[test]
+fn the_runtime_that_was_sampled_is_told_how_to_help() {
+    let cures = |file: &str, without_names: u64| {
+        let mut sketch = Sketch::new();
+        let code = sketch.dso("[JIT] tid 7", DsoKind::Jit);
+        sketch.dso(file, DsoKind::File);
+        let trust = &mut sketch.profile.trust;
+        trust.frames = 10;
+        trust.chain_ends.insert(ChainEnd::NoUnwindInfo, 10);
+        trust.unrooted_jit.insert(ChainEnd::NoUnwindInfo, 10);
+        if without_names > 0 {
+            let key = (code, UnnamedReason::NoPerfMap);
+            trust.unnamed.insert(key, without_names);
+        }
+        let mut caveats = Vec::new();
+        cut_stacks(&sketch.profile, &mut caveats);
+        unnamed_frames(&sketch.profile, &mut caveats);
+        let cures = caveats.into_iter().map(|caveat| caveat.cure);
+        cures.collect::<Vec<_>>()
+    };
+    let erl = "run erl +JPperf true";
+    assert_eq!(cures("beam.smp", 5), [erl, erl]);
+    assert_eq!(
+        cures("beam.smp", 0),
+        [""],
+        "its names show that it was done"
+    );
+    let mono = "run MONO_DEBUG=disable_omit_fp mono";
+    assert_eq!(cures("mono-sgen", 5), [mono, "run mono --jitmap"]);
+    assert_eq!(cures("mono-sgen", 0), [mono]);
+    assert_eq!(cures("node", 5), ["", "run node --perf-basic-prof"]);
+    let all = cures("app", 5);
+    assert!(
+        all.iter().all(|cure| cure.contains("erl +JPperf true")),
+        "{all:?}"
+    );
 }
 
 #[test]
