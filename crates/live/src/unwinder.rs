@@ -362,11 +362,15 @@ impl<M: TargetMemory> LiveUnwinder<M> {
             Body::Comm(comm) => {
                 // The same thread, but on a stack of its own from now on.
                 self.chains.forget(comm.tid);
+                self.chains.begins();
                 self.chains.stacks.forget(comm.pid);
                 self.left_out.forget(comm.pid);
                 self.alive.exec(comm.pid, drain);
             }
-            Body::Fork(task) => self.alive.is(task.pid, task.tid),
+            Body::Fork(task) => {
+                self.chains.begins();
+                self.alive.is(task.pid, task.tid);
+            }
             Body::Mmap(map) if map.pid >= 0 => self.alive.is(map.pid, map.tid),
             Body::Mmap2(map) if map.pid >= 0 => self.alive.is(map.pid, map.tid),
             Body::Exit(task) => {

@@ -24,11 +24,14 @@ const LONGEST_WHOLE: u64 = 1024;
 /// Drains for which the stacks of new threads are wanted after one turned out to be
 /// deep.
 const NEW: u64 = 256;
+/// The same after a thread or a program began, or the recording: by then it runs. All
+/// samples wake readers meanwhile, which of steady programs is for nothing.
+const BEGUN: u64 = 32;
 /// Places of a thread that are wanted at a time.
 const MOST_PLACES: usize = 8;
 
 /// Memory beyond the copied pieces, by thread.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Wanted {
     threads: FxHashMap<i32, Of>,
     /// What is needed of threads besides their stacks.
@@ -63,6 +66,17 @@ struct Of {
     need: Need,
 }
 
+impl Default for Wanted {
+    /// At the start of a recording every thread is new.
+    fn default() -> Self {
+        Self {
+            threads: FxHashMap::default(),
+            also: FxHashMap::default(),
+            new_until: BEGUN,
+        }
+    }
+}
+
 impl Wanted {
     /// In drain `now` a chain went through these ranges beyond its copied
     /// piece, up to the thread's start or not: then what was known of where
@@ -91,6 +105,11 @@ impl Wanted {
         if was_needed && !self.threads.contains_key(&tid) {
             self.new_until = now + NEW;
         }
+    }
+
+    /// In drain `now` a thread or a program began.
+    pub(super) fn begins(&mut self, now: u64) {
+        self.new_until = self.new_until.max(now + BEGUN);
     }
 
     /// Whether the stacks of threads that are new should be read in drain `now`.
@@ -217,7 +236,7 @@ impl Need {
 
 #[cfg(test)]
 mod tests {
-    use super::{MOST_NEED, NEED, NEEDED, NEW, Need, WHOLE, Wanted};
+    use super::{BEGUN, MOST_NEED, NEED, NEEDED, NEW, Need, WHOLE, Wanted};
     use std::ops::Range;
 
     #[test]
@@ -304,11 +323,28 @@ mod tests {
             wanted.note(tid, std::slice::from_ref(&whole), !was_needed, now);
             (wanted.are_new_wanted(now), wanted.are_new_wanted(now + NEW))
         };
-        assert_eq!(sample(7, 1, false), (false, false));
+        let start = BEGUN;
+        assert_eq!(sample(7, start, false), (false, false));
         // Later samples of it tell nothing.
-        assert_eq!(sample(7, 2, true), (false, false));
-        assert_eq!(sample(8, 3, true), (true, false));
-        assert_eq!(sample(8, 3 + NEW, true), (false, false));
+        assert_eq!(sample(7, start + 1, true), (false, false));
+        assert_eq!(sample(8, start + 2, true), (true, false));
+        assert_eq!(sample(8, start + 2 + NEW, true), (false, false));
+    }
+
+    #[test]
+    fn what_begins_is_looked_at_from_its_first_sample_on() {
+        let mut wanted = Wanted::default();
+        assert!(
+            wanted.are_new_wanted(1),
+            "all threads of a recording are new"
+        );
+        assert!(!wanted.are_new_wanted(BEGUN));
+        wanted.begins(1000);
+        assert!(wanted.are_new_wanted(1000 + BEGUN - 1) && !wanted.are_new_wanted(1000 + BEGUN));
+        // That one was deep counts for longer.
+        wanted.first((7, 1001), true);
+        wanted.begins(1002);
+        assert!(wanted.are_new_wanted(1000 + NEW));
     }
 
     #[test]

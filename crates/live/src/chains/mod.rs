@@ -122,6 +122,11 @@ impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
         self.wanted.forget(tid);
     }
 
+    /// A thread or a program began.
+    pub(super) fn begins(&mut self) {
+        self.wanted.begins(self.drain);
+    }
+
     /// Threads and processes of which something is known.
     #[cfg(test)]
     pub(super) fn known(&self) -> usize {

@@ -144,3 +144,47 @@ fn nothing_is_kept_of_processes_that_ended() {
     // The two dsos.
     assert_eq!(size(&unwinder), 2);
 }
+
+#[test]
+fn stacks_of_new_threads_are_wanted_where_one_or_a_program_begins() {
+    let sample_type = SampleType::TID | SampleType::TIME | SampleType::IP;
+    let attr = EventAttr {
+        sample_type,
+        flags: AttrFlags::SAMPLE_ID_ALL,
+        ..EventAttr::default()
+    };
+    let events = vec![(attr, vec![1])];
+    let mut unwinder = LiveUnwinder::new(events, Machine::X86_64, Switches::Drop, NoMemory);
+    let mut wanted_after = |records: &[u8]| {
+        unwinder.round(records, &mut |_| ());
+        let at_once = unwinder.wants_new_threads();
+        (0..100).for_each(|_| unwinder.round(&[], &mut |_| ()));
+        (at_once, unwinder.wants_new_threads())
+    };
+    assert_eq!(wanted_after(&[]), (true, false), "a recording begins");
+    let (pid, tid, time) = (7, 8, 1);
+    let trailer = Trailer {
+        sample_type,
+        time,
+        ..Trailer::default().for_thread(7, 8)
+    };
+    let fork = Body::Fork(Task {
+        pid,
+        parent_pid: pid,
+        tid,
+        parent_tid: pid,
+        time,
+    });
+    let name = Name::of_thread(b"other");
+    let comm = || Body::Comm(Comm { pid, tid, name });
+    let records = [
+        (comm(), Misc(0), false),
+        (fork, Misc(0), true),
+        (comm(), Misc::COMM_EXEC, true),
+    ];
+    for (body, misc, begins) in &records {
+        let mut record = Vec::new();
+        append_short(body, *misc, &trailer, &mut record);
+        assert_eq!(wanted_after(&record), (*begins, false), "{body:?}");
+    }
+}
