@@ -64,8 +64,26 @@ const DIFFERENCES: &[(&str, &str)] = &[
         "sched:sched_switch/period=7/",
         "a tracepoint has a period too",
     ),
-    (" cpu-clock", "spaces are not of the name"),
-    ("cpu-clock , task-clock", "spaces are not of the name"),
+    (
+        "'cpu-clock,task-clock'",
+        "quotes around events are of the script",
+    ),
+    (
+        "'sched:sched_switch'",
+        "quotes around events are of the script",
+    ),
+    ("cpu-clock'", "a quote that has no partner is a mistake"),
+    ("'cpu-clock", "a quote that has no partner is a mistake"),
+    (
+        "cpu-clock/name='tick/",
+        "a quote that has no partner is a mistake",
+    ),
+    ("4294967296:0", "a type has 32 bits"),
+    ("DURATION_TIME", "prof stat takes times itself, by no PMU"),
+    (
+        "user_time/name=x/",
+        "prof stat takes times itself, by no PMU",
+    ),
     ("cycles:ukhGHIpSDWeP", "perf 6.1 tries again without :p"),
 ];
 
@@ -135,6 +153,16 @@ fn by_perf(perf: &Path, spec: &str) -> (Verdict, Vec<String>) {
     (Some(attrs), names.map(str::to_owned).collect())
 }
 
+/// Names without quotes and spaces: those that a script left are of perf's names,
+/// not of ours.
+fn plain(names: &[String]) -> Vec<String> {
+    let is_of_name = |letter: &char| !matches!(letter, '\'' | '"' | '\\' | ' ');
+    let names = names.iter();
+    names
+        .map(|name| name.chars().filter(is_of_name).collect())
+        .collect()
+}
+
 /// The fields of what `prof` asks for, as perf would show them.
 fn attr_of(spec: &EventSpec) -> Attr {
     let mut attr = Attr::new();
@@ -197,7 +225,7 @@ fn event_specs_are_taken_refused_and_named_as_by_perf() {
         let mut theirs = Vec::new();
         let is_same = perfs.iter().any(|perf| {
             let (verdict, names) = by_perf(perf, spec);
-            let named = names.is_empty() || names == ours.1;
+            let named = names.is_empty() || plain(&names) == plain(&ours.1);
             let is_same = verdict == ours.0 && named;
             theirs.push((verdict, names));
             is_same
@@ -207,7 +235,7 @@ fn event_specs_are_taken_refused_and_named_as_by_perf() {
             wrong.push(format!("{spec}\n  ours   {ours:?}\n  theirs {theirs:?}"));
         }
     }
-    assert!(compared >= 200, "{compared}");
+    assert!(compared >= 330, "{compared}");
     assert!(
         wrong.is_empty(),
         "{} differ:\n{}",

@@ -96,7 +96,12 @@ pub(super) fn parse(text: &str, rest: &str, programs: &Programs) -> Result<Event
     if !parts.letters.chars().all(is_letter) && parts.access.is_none() {
         return Err(wrong("the access is not made of r, w and x"));
     }
-    let bp_type = access(parts.access.unwrap_or("rw"));
+    let access = parts.access.filter(|access| !access.is_empty());
+    let access = access.unwrap_or("rw");
+    if access.len() > access_bits(access).count_ones() as usize {
+        return Err(wrong("a letter of the access stands there twice"));
+    }
+    let bp_type = access_bits(access);
     if bp_type & 4 != 0 && bp_type != 4 {
         return Err(wrong(
             "a breakpoint is for execution or for data, not for both",
@@ -136,7 +141,7 @@ pub(super) fn parse(text: &str, rest: &str, programs: &Programs) -> Result<Event
     Ok(spec)
 }
 
-fn access(letters: &str) -> u32 {
+fn access_bits(letters: &str) -> u32 {
     let bits = letters.chars().map(|letter| match letter {
         'r' => 1,
         'w' => 2,

@@ -54,6 +54,16 @@ pub enum EventError {
         /// Why not, or what to use.
         why: &'static str,
     },
+    /// A term that is known, but not as it was written.
+    #[error("event {event}: term {term}: {why}")]
+    UnusableTerm {
+        /// The event.
+        event: String,
+        /// The term.
+        term: String,
+        /// Why not, or what to write.
+        why: &'static str,
+    },
     /// A number that is none, or is too large for its place.
     #[error("event {event}: {value} is not a number that fits {place}")]
     Number {
@@ -127,6 +137,17 @@ pub enum EventError {
         /// Where, from 1.
         at: usize,
     },
+}
+
+impl EventError {
+    /// [`EventError::Syntax`] at a byte of the text.
+    pub(super) fn syntax(text: &str, why: &'static str, at: usize) -> Self {
+        Self::Syntax {
+            text: text.to_owned(),
+            why,
+            at: at + 1,
+        }
+    }
 }
 
 fn suggestion(nearest: Option<&str>) -> String {

@@ -16,6 +16,7 @@ use super::modifiers::{LETTERS, modify};
 use super::pmu::{self, Pmu, parse_number};
 use super::programs::Programs;
 use super::spec::EventSpec;
+use super::spelling::{opens_terms, tidy};
 use super::tool::Tool;
 use super::{breakpoint, names, probe, terms, tracepoint};
 use prof_abi::{EventAttr, event_kind};
@@ -32,19 +33,23 @@ pub fn parse_for(
     first_group: u32,
     programs: &Programs,
 ) -> Result<Vec<EventSpec>, EventError> {
+    let text = tidy(text)?;
+    let text = text.as_str();
     let mut specs = Vec::new();
     let mut group = first_group;
     for (at, item) in split_outside(text)? {
-        let item = item.trim();
         if item.is_empty() {
-            return Err(syntax(text, "an event is missing", at));
+            return Err(EventError::syntax(text, "an event is missing", at));
         }
         match group_name(item) {
             Some((name, rest)) => {
                 let (inside, letters) = rest
                     .rsplit_once('}')
-                    .ok_or_else(|| syntax(text, "a } is missing", at))?;
-                let letters = letters.strip_prefix(':').unwrap_or(letters);
+                    .ok_or_else(|| EventError::syntax(text, "a } is missing", at))?;
+                let letters = letters_of_group(letters).ok_or_else(|| {
+                    let why = "}: and modifiers were expected";
+                    EventError::syntax(text, why, at + item.len() - letters.len())
+                })?;
                 let from = specs.len();
                 parse_group((inside, letters), programs, &mut specs)?;
                 for spec in specs.iter_mut().skip(from) {
@@ -57,6 +62,15 @@ pub fn parse_for(
         }
     }
     Ok(specs)
+}
+
+/// The letters of what follows a group's brace: nothing, or a colon and them.
+fn letters_of_group(behind: &str) -> Option<&str> {
+    match behind.strip_prefix(':') {
+        Some("") => None,
+        None => behind.is_empty().then_some(""),
+        letters => letters,
+    }
 }
 
 /// The name before a group's brace, mostly none, and what follows the brace.
@@ -82,7 +96,7 @@ fn parse_group(
         .collect();
     let leader = specs.len();
     for (_, member) in split_outside(inside)? {
-        parse_event(member.trim(), programs, specs)?;
+        parse_event(member, programs, specs)?;
     }
     for (index, spec) in specs.iter_mut().enumerate().skip(leader) {
         modify(
@@ -97,14 +111,6 @@ fn parse_group(
     Ok(())
 }
 
-fn syntax(text: &str, why: &'static str, at: usize) -> EventError {
-    EventError::Syntax {
-        text: text.to_owned(),
-        why,
-        at: at + 1,
-    }
-}
-
 /// Splits at the commas outside of braces and slashes; with each piece where
 /// it begins.
 fn split_outside(text: &str) -> Result<Vec<(usize, &str)>, EventError> {
@@ -116,12 +122,16 @@ fn split_outside(text: &str) -> Result<Vec<(usize, &str)>, EventError> {
     let mut in_slashes = false;
     for (at, letter) in text.char_indices() {
         match letter {
-            '{' if in_braces => return Err(syntax(text, "groups cannot hold groups", at)),
+            '{' if in_braces => {
+                return Err(EventError::syntax(text, "groups cannot hold groups", at));
+            }
             '{' => {
                 in_braces = true;
                 event = at + 1;
             }
-            '}' if !in_braces => return Err(syntax(text, "there is no { for this }", at)),
+            '}' if !in_braces => {
+                return Err(EventError::syntax(text, "there is no { for this }", at));
+            }
             '}' => in_braces = false,
             '/' if opens_terms(&text[event..], &text[at + 1..], in_slashes) => {
                 in_slashes = !in_slashes;
@@ -137,22 +147,10 @@ fn split_outside(text: &str) -> Result<Vec<(usize, &str)>, EventError> {
         }
     }
     if in_braces || in_slashes {
-        return Err(syntax(text, "a } or / is missing", text.len()));
+        return Err(EventError::syntax(text, "a } or / is missing", text.len()));
     }
     pieces.push((start, &text[start..]));
     Ok(pieces)
-}
-
-/// Whether a slash of the event opens or closes terms: probes have paths, and
-/// a number behind a breakpoint's is its length.
-fn opens_terms(event: &str, behind: &str, are_open: bool) -> bool {
-    let event = event.trim_start();
-    if probe::is_probe(event) {
-        return false;
-    }
-    are_open
-        || !event.starts_with("mem:")
-        || behind.starts_with(|letter: char| letter.is_alphabetic())
 }
 
 /// Parses one event, which may be several tracepoints.
@@ -170,7 +168,7 @@ fn parse_event(
     }
     match text.split_once('/') {
         Some((name, rest)) => match name.split_once(':') {
-            Some((system, name)) => {
+            Some((system, name)) if parse_number(system).is_none() => {
                 let (terms, letters) = terms_and_letters(text, rest)?;
                 let asked = Tracepoints {
                     text,
@@ -181,7 +179,7 @@ fn parse_event(
                 };
                 asked.add_to(programs, specs)
             }
-            None => with_terms(text, name, rest, specs),
+            _ => with_terms(text, name, rest, specs),
         },
         None => by_name(text, programs, specs),
     }
@@ -205,8 +203,12 @@ fn by_name(text: &str, programs: &Programs, specs: &mut Vec<EventSpec>) -> Resul
     let (name, letters) = match text.split_once(':') {
         None => (text, ""),
         Some((name, letters)) if named(name).is_some() => (name, letters),
-        Some((kind, rest)) if kind.parse::<u32>().is_ok() => {
-            return by_number(text, kind, rest, specs);
+        Some((kind, rest)) if parse_number(kind).is_some() => {
+            let (config, letters) = rest.split_once(':').unwrap_or((rest, ""));
+            let mut spec = by_number(text, kind, config)?;
+            modify(&mut spec, letters)?;
+            specs.push(spec);
+            return Ok(());
         }
         Some((system, rest)) => {
             let (name, letters) = rest.split_once(':').unwrap_or((rest, ""));
@@ -237,27 +239,19 @@ fn by_name(text: &str, programs: &Programs, specs: &mut Vec<EventSpec>) -> Resul
 }
 
 /// `type:config`, both as numbers.
-fn by_number(
-    text: &str,
-    kind: &str,
-    rest: &str,
-    specs: &mut Vec<EventSpec>,
-) -> Result<(), EventError> {
-    let (config, letters) = rest.split_once(':').unwrap_or((rest, ""));
-    let wrong = || EventError::Number {
+fn by_number(text: &str, kind: &str, config: &str) -> Result<EventSpec, EventError> {
+    let wrong = |value: &str, place: &str| EventError::Number {
         event: text.to_owned(),
-        value: config.to_owned(),
-        place: "config".to_owned(),
+        value: value.to_owned(),
+        place: place.to_owned(),
     };
+    let number = parse_number(kind).and_then(|number| u32::try_from(number).ok());
     let attr = EventAttr {
-        kind: kind.parse().map_err(|_| wrong())?,
-        config: parse_number(config).ok_or_else(wrong)?,
+        kind: number.ok_or_else(|| wrong(kind, "type (32 bits)"))?,
+        config: parse_number(config).ok_or_else(|| wrong(config, "config"))?,
         ..EventAttr::default()
     };
-    let mut spec = EventSpec::new(text, attr);
-    modify(&mut spec, letters)?;
-    specs.push(spec);
-    Ok(())
+    Ok(EventSpec::new(text, attr))
 }
 
 /// The events of a name without modifiers or terms: on a machine with several
@@ -266,7 +260,7 @@ fn named(name: &str) -> Option<Vec<EventSpec>> {
     if let Some(tool) = Tool::by_name(name) {
         return Some(vec![EventSpec::of_tool(name, tool)]);
     }
-    match plain_attr(name) {
+    match names::plain_attr(name) {
         Some(attr) => Some(on_each_core(name, &attr)),
         None => pmu::of_event(name),
     }
@@ -317,22 +311,6 @@ pub(super) fn split_letters(text: &str) -> (&str, &str) {
     }
 }
 
-/// A name without modifiers or terms.
-fn plain_attr(name: &str) -> Option<EventAttr> {
-    let lower = name.to_ascii_lowercase();
-    let number = names::number_of(name).or_else(|| names::number_of(&lower));
-    let (kind, config) = number.or_else(|| {
-        let digits = name.strip_prefix('r')?;
-        let config = u64::from_str_radix(digits, 16).ok()?;
-        Some((event_kind::RAW, config))
-    })?;
-    Some(EventAttr {
-        kind,
-        config,
-        ..EventAttr::default()
-    })
-}
-
 /// `system:name/terms/letters`, which may be several.
 struct Tracepoints<'a> {
     text: &'a str,
@@ -354,7 +332,7 @@ impl Tracepoints<'_> {
             });
         }
         if system.is_empty() || name.is_empty() {
-            return Err(syntax(self.text, "a name is missing", 0));
+            return Err(EventError::syntax(self.text, "a name is missing", 0));
         }
         let found = match tracepoint::lookup(system, name) {
             Err(error) => match probe::marker_of(programs, system, name) {
@@ -407,12 +385,25 @@ impl Tracepoints<'_> {
 fn terms_and_letters<'a>(text: &str, rest: &'a str) -> Result<(&'a str, &'a str), EventError> {
     let (terms, letters) = rest
         .rsplit_once('/')
-        .ok_or_else(|| syntax(text, "a / is missing", text.len()))?;
+        .ok_or_else(|| EventError::syntax(text, "a / is missing", text.len()))?;
     Ok((terms, letters.strip_prefix(':').unwrap_or(letters)))
 }
 
-/// `name/term,term=value/letters`; `name` is a plain event, or a PMU or several
-/// (`uncore_imc` means `uncore_imc_0` and so on).
+/// What stands before terms: a plain event on each kind of cores, numbers, a time
+/// that `prof stat` takes, or nothing of these but a PMU.
+fn without_pmu(text: &str, name: &str) -> Result<Vec<EventSpec>, EventError> {
+    if let Some((kind, config)) = name.split_once(':') {
+        return Ok(vec![by_number(text, kind, config)?]);
+    }
+    if let Some(tool) = Tool::by_name(name) {
+        return Ok(vec![EventSpec::of_tool(text, tool)]);
+    }
+    let plain = names::plain_attr(name).map(|attr| on_each_core(name, &attr));
+    Ok(plain.unwrap_or_default())
+}
+
+/// `name/term,term=value/letters`; `name` is a plain event, numbers, or a PMU or
+/// several (`uncore_imc` means `uncore_imc_0` and so on).
 fn with_terms(
     text: &str,
     name: &str,
@@ -420,10 +411,10 @@ fn with_terms(
     specs: &mut Vec<EventSpec>,
 ) -> Result<(), EventError> {
     let (terms, letters) = terms_and_letters(text, rest)?;
-    let plain = plain_attr(name).map(|attr| on_each_core(name, &attr));
-    let with_pmus: Vec<(EventSpec, Option<Pmu>)> = match plain {
-        Some(plain) => plain.into_iter().map(|spec| (spec, None)).collect(),
-        None => {
+    let plain = without_pmu(text, name)?;
+    let with_pmus: Vec<(EventSpec, Option<Pmu>)> = match plain.is_empty() {
+        false => plain.into_iter().map(|spec| (spec, None)).collect(),
+        true => {
             let pmus = Pmu::all_of(name, text)?.into_iter();
             pmus.map(|pmu| (pmu.spec(), Some(pmu))).collect()
         }
@@ -434,7 +425,19 @@ fn with_terms(
             (Some(pmu), true) => format!("{}/{rest}", pmu.name()),
             _ => text.to_owned(),
         };
-        for (term, value) in terms::split(terms) {
+        let names_event = |&(term, value): &(&str, Option<&str>)| {
+            value.is_none() && pmu.as_ref().is_some_and(|pmu| pmu.names(term))
+        };
+        let (names, others): (Vec<_>, Vec<_>) = terms::split(terms).partition(names_event);
+        if let Some((another, _)) = names.get(1) {
+            return Err(EventError::UnusableTerm {
+                event: text.to_owned(),
+                term: (*another).to_owned(),
+                why: "another event stands before it; write each with slashes of its own",
+            });
+        }
+        // What is given beside the event's name is what is meant, wherever it stands.
+        for (term, value) in names.into_iter().chain(others) {
             apply_term(term, value, pmu.as_ref(), &mut spec)?;
         }
         modify(&mut spec, letters)?;
@@ -455,7 +458,7 @@ fn apply_term(
         return Ok(());
     }
     match pmu {
-        Some(pmu) => match (value, plain_attr(term)) {
+        Some(pmu) => match (value, names::plain_attr(term)) {
             (None, Some(attr)) if !is_own && pmu.has_generalized(&attr) => {
                 let attr = EventAttr {
                     flags: spec.attr.flags,
@@ -583,6 +586,7 @@ mod tests {
             "mem:0x1000:wx",
             "mem:no_such_name",
             "mem:1:q",
+            "mem:0x1000:rr",
         ] {
             assert!(
                 matches!(parse(wrong, 0), Err(EventError::Breakpoint { .. })),

@@ -11,6 +11,7 @@ pub(crate) mod pmu;
 mod probe;
 mod programs;
 mod spec;
+mod spelling;
 mod terms;
 mod tool;
 mod tracepoint;

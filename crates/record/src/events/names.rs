@@ -2,7 +2,8 @@
 //! what a misspelt name may have meant.
 
 use prof_abi::{
-    HARDWARE_EVENTS, NamedEvent, SOFTWARE_EVENTS, cache_events, event_by_name, event_kind,
+    EventAttr, HARDWARE_EVENTS, NamedEvent, SOFTWARE_EVENTS, cache_events, event_by_name,
+    event_kind,
 };
 
 /// Aliases of each cache, first the one to print; the index is its id.
@@ -35,6 +36,22 @@ const RESULTS: [&[&str]; 2] = [&["refs", "Reference", "ops", "access"], &["misse
 /// [`event_by_name`], and perf's other spellings of cache events.
 pub(crate) fn number_of(name: &str) -> Option<(u32, u64)> {
     event_by_name(name).or_else(|| Some((event_kind::CACHE, cache_config(name)?)))
+}
+
+/// A name without modifiers or terms.
+pub(super) fn plain_attr(name: &str) -> Option<EventAttr> {
+    let lower = name.to_ascii_lowercase();
+    let number = number_of(name).or_else(|| number_of(&lower));
+    let (kind, config) = number.or_else(|| {
+        let digits = name.strip_prefix('r')?;
+        let config = u64::from_str_radix(digits, 16).ok()?;
+        Some((event_kind::RAW, config))
+    })?;
+    Some(EventAttr {
+        kind,
+        config,
+        ..EventAttr::default()
+    })
 }
 
 /// `CACHE[-OPERATION][-RESULT]`; without an operation it is a load, without a

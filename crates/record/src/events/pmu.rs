@@ -321,7 +321,7 @@ impl Pmu {
             return put(format, name, value, spec);
         }
         if value.is_none()
-            && let Some(terms) = self.text("events", name)
+            && let Some(terms) = self.event_terms(name)
         {
             for term in terms.trim().split(',') {
                 let (name, value) = split_term(term);
@@ -351,6 +351,23 @@ impl Pmu {
                 path: self.directory.join("format").join(name),
                 why,
             })
+    }
+
+    /// Whether a term without a value is the name of an event of this PMU.
+    pub(super) fn names(&self, term: &str) -> bool {
+        match super::names::plain_attr(term) {
+            Some(attr) if self.has_generalized(&attr) => true,
+            _ => self.text("format", term).is_none() && self.event_terms(term).is_some(),
+        }
+    }
+
+    /// The terms of an event by its name, in upper or lower case as by perf.
+    fn event_terms(&self, name: &str) -> Option<String> {
+        self.text("events", name).or_else(|| {
+            let all = entries(&self.directory.join("events"));
+            let known = all.iter().find(|known| known.eq_ignore_ascii_case(name))?;
+            self.text("events", known)
+        })
     }
 
     fn text(&self, folder: &str, name: &str) -> Option<String> {

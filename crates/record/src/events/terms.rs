@@ -62,10 +62,22 @@ pub(super) fn of_events() -> impl Iterator<Item = &'static str> {
     IDENTITY.iter().chain(OF_ALL).copied()
 }
 
-/// The terms of a list, `name` or `name=value`.
+/// The terms of a list, `name` or `name=value`; a value without its quotes,
+/// between which it may hold a comma.
 pub(super) fn split(terms: &str) -> impl Iterator<Item = (&str, Option<&str>)> {
-    let terms = terms.split(',').filter(|term| !term.trim().is_empty());
-    terms.map(split_term)
+    let mut quote = None;
+    let pieces = terms.split(move |letter| {
+        match (letter, quote) {
+            ('\'' | '"', None) => quote = Some(letter),
+            _ if quote == Some(letter) => quote = None,
+            _ => {}
+        }
+        letter == ',' && quote.is_none()
+    });
+    let terms = pieces
+        .filter(|term| !term.trim().is_empty())
+        .map(split_term);
+    terms.map(|(name, value)| (name, value.map(unquoted)))
 }
 
 /// Applies a term that every event has; `false` if it is not one of those.
@@ -88,7 +100,16 @@ pub(super) fn apply(
         "config2" => spec.attr.config2 = term.number(spec)?,
         "config3" => spec.attr.config3 = term.number(spec)?,
         "config4" => spec.attr.config4 = term.number(spec)?,
-        "name" => unquoted(value.unwrap_or_default()).clone_into(&mut spec.name),
+        "name" => match value {
+            Some(name) if !name.is_empty() => name.clone_into(&mut spec.name),
+            _ => {
+                return Err(EventError::UnusableTerm {
+                    event: spec.name.clone(),
+                    term: name.to_owned(),
+                    why: "write name=NAME",
+                });
+            }
+        },
         "cpu" => {
             let cpus = parse_cpu_list(value.unwrap_or_default());
             spec.cpus = Some(cpus.ok_or_else(|| term.wrong(spec))?);
@@ -102,10 +123,10 @@ pub(super) fn apply(
     Ok(true)
 }
 
-/// A name without the quotes that a shell left.
-fn unquoted(name: &str) -> &str {
-    let inner = name.strip_prefix('\'').and_then(|it| it.strip_suffix('\''));
-    inner.unwrap_or(name)
+/// A value without the quotes around it.
+fn unquoted(value: &str) -> &str {
+    let inner = |quote| value.strip_prefix(quote)?.strip_suffix(quote);
+    inner('\'').or_else(|| inner('"')).unwrap_or(value)
 }
 
 struct Term<'a> {

@@ -18,9 +18,10 @@ const TOOLS: [(&str, Tool); 3] = [
 ];
 
 impl Tool {
-    /// The one of this name.
+    /// The one of this name, in upper or lower case.
     pub(super) fn by_name(name: &str) -> Option<Self> {
-        let (_, tool) = TOOLS.iter().find(|(known, _)| *known == name)?;
+        let is_it = |known: &str| known.eq_ignore_ascii_case(name);
+        let (_, tool) = TOOLS.iter().find(|(known, _)| is_it(known))?;
         Some(*tool)
     }
 
