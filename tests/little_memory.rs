@@ -1,6 +1,6 @@
 //! A limited address space: a message or the whole answer, never a crash.
 
-use crate::oracle::{fixture, have, prof_command};
+use crate::oracle::{fixture, have, prof_command, skipped};
 use std::process::Command;
 
 /// KiB that the process needs to be loaded at all, about: what its file maps.
@@ -91,4 +91,48 @@ fn r21_with_little_address_space_no_names_are_looked_up_unasked() {
         "{said}"
     );
     assert!(said.contains(" samples, "), "{said}");
+}
+
+/// The options of a command alone take more stack than a login shell of a small
+/// machine gives (`ulimit -s 128`), which the recorded command has all the same.
+#[test]
+fn a_short_stack_is_enough() {
+    let test = "a_short_stack_is_enough";
+    if !have(test, "bash") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = std::path::PathBuf::from(prof_command().get_program());
+    let script = format!(
+        "ulimit -s 128; exec {} record -e cpu-clock -o f.data bash -c 'ulimit -s; exit 5'",
+        program.display()
+    );
+    let mut command = Command::new("bash");
+    let ended = command
+        .args(["-c", &script])
+        .current_dir(folder.path())
+        .output()
+        .expect("bash starts");
+    let told = String::from_utf8_lossy(&ended.stderr);
+    if told.contains("EACCES") {
+        return skipped(test, &told);
+    }
+    assert_eq!(ended.status.code(), Some(5), "{told}");
+    assert_eq!(String::from_utf8_lossy(&ended.stdout), "128\n");
+    // Signals reach it as always, whatever thread works.
+    let script = format!(
+        "ulimit -s 128; {} record -e cpu-clock -o g.data -p $$ & \
+         until [ -s g.data ]; do sleep 0.1; done; kill -INT $!; wait $!; echo $?",
+        program.display()
+    );
+    let mut command = Command::new("bash");
+    let ended = command
+        .args(["-c", &script])
+        .current_dir(folder.path())
+        .output()
+        .expect("bash starts");
+    let told = String::from_utf8_lossy(&ended.stderr);
+    // 128 and the signal.
+    assert_eq!(String::from_utf8_lossy(&ended.stdout), "130\n", "{told}");
+    assert!(told.contains("in g.data"), "{told}");
 }

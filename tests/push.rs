@@ -770,3 +770,18 @@ fn a_recording_is_sent_while_it_goes_on() {
     assert_eq!(folders.len(), 1);
     assert_eq!(left(&folders[0]), 0, "{folders:?}");
 }
+
+#[test]
+fn who_says_no_receiver_is_told_what_to_type() {
+    let ended = prof(&["push", "perf.data", "--service", "shop"]);
+    assert_eq!(ended.code, 2, "{}", ended.stderr);
+    let line = "try: prof push perf.data --service shop --url URL, where URL is one of";
+    assert!(ended.stderr.contains(line), "{}", ended.stderr);
+    let ended = prof(&["push", "a.data", "http://127.0.0.1:9/ingest"]);
+    assert_eq!(ended.code, 2, "{}", ended.stderr);
+    let line = "try: prof push a.data --url http://127.0.0.1:9/ingest";
+    assert!(ended.stderr.contains(line), "{}", ended.stderr);
+    let ended = prof(&["push"]);
+    let line = "try: prof push perf.data --url URL";
+    assert!(ended.stderr.contains(line), "{}", ended.stderr);
+}

@@ -62,7 +62,7 @@ mod whose;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use outcome::Outcome;
-use prof_sys::{out_of_memory, shrunk, signal};
+use prof_sys::{out_of_memory, shrunk, signal, stack};
 use std::ffi::{OsStr, OsString};
 use std::panic::{self, AssertUnwindSafe};
 use std::process::ExitCode;
@@ -166,6 +166,10 @@ fn with_options(is_wanted: impl Fn(&str) -> bool) -> clap::Command {
 }
 
 fn main() -> ExitCode {
+    stack::with_enough(whole_run)
+}
+
+fn whole_run() -> ExitCode {
     // Without these such faults still end the process, only without a word.
     let _ = out_of_memory::explain();
     let _ = shrunk::explain();

@@ -1,5 +1,6 @@
 //! What to type in place of a line that is no command of ours.
 
+use std::borrow::Cow;
 use std::ffi::OsString;
 use std::path::Path;
 
@@ -50,13 +51,16 @@ const OF_PERF: [(&str, &str); 10] = [
 ];
 
 /// What to type in place of the line that `error` refuses, where that is known: a
-/// program or a recording stands in place of a command, or the commands of `prof ab`
-/// are not behind `--`.
+/// program or a recording stands in place of a command, the commands of `prof ab`
+/// are not behind `--`, or `prof push` is not told where to.
 pub(crate) fn instead(error: &clap::Error) -> Option<String> {
     let words: Vec<OsString> = std::env::args_os().skip(1).collect();
     match error.kind() {
         ErrorKind::InvalidSubcommand => in_place_of_a_command(&words),
         ErrorKind::UnknownArgument if *words.first()? == "ab" => without_dashes(error),
+        ErrorKind::MissingRequiredArgument if *words.first()? == "push" => {
+            Some(without_receiver(&words[1..]))
+        }
         _ => None,
     }
 }
@@ -95,6 +99,30 @@ fn without_dashes(error: &clap::Error) -> Option<String> {
              sides, as with --env)\n   or: prof ab -- OLD-COMMAND -- NEW-COMMAND"
         )
     })
+}
+
+/// What to say where `prof push` is not told where to: `rest` is what else it was
+/// given, perhaps the address without `--url`.
+fn without_receiver(rest: &[OsString]) -> String {
+    let rest: Vec<_> = rest.iter().map(|word| word.to_string_lossy()).collect();
+    let is_address = |word: &&Cow<str>| word.starts_with("http://") || word.starts_with("https://");
+    if let Some(url) = rest.iter().find(is_address) {
+        let others = rest.iter().filter(|word| *word != url);
+        let others: String = others.map(|word| format!(" {word}")).collect();
+        return format!(
+            "the address of the receiver stands behind --url\n  try: prof push{others} --url {url}"
+        );
+    }
+    let words: String = rest.iter().map(|word| format!(" {word}")).collect();
+    let words = match words.is_empty() {
+        true => " perf.data".to_owned(),
+        false => words,
+    };
+    format!(
+        "prof push has nowhere to send to\n  try: prof push{words} --url URL, where URL is one of\n       \
+         http://HOST:4040/ingest (Pyroscope), http://HOST:7070/api/profiles/writeraw (Parca),\n       \
+         http://HOST:4318/v1development/profiles (OpenTelemetry)"
+    )
 }
 
 #[cfg(test)]

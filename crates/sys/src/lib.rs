@@ -91,6 +91,7 @@ pub mod settings;
 pub mod shrunk;
 pub mod signal;
 mod spawn;
+pub mod stack;
 pub mod terminal;
 #[cfg(test)]
 mod testing;

@@ -17,6 +17,8 @@ pub enum Resource {
     AddressSpace,
     /// Processes and threads of the user (`RLIMIT_NPROC`).
     Processes,
+    /// The first thread's stack in bytes (`RLIMIT_STACK`).
+    Stack,
 }
 
 /// How the C library numbers resources.
@@ -34,6 +36,7 @@ impl Resource {
             Self::CoreDump => libc::RLIMIT_CORE,
             Self::AddressSpace => libc::RLIMIT_AS,
             Self::Processes => libc::RLIMIT_NPROC,
+            Self::Stack => libc::RLIMIT_STACK,
         }
     }
 }
