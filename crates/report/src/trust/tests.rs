@@ -139,22 +139,33 @@ fn the_runtime_that_was_sampled_is_told_how_to_help() {
 
 #[test]
 fn a_larger_piece_is_advised_only_where_there_is_one() {
-    let cure = |asked, is_freq| {
+    let cure_of = |event: Event| {
         let mut profile = Profile::default();
-        profile.events.push(Event {
-            asked,
-            is_freq,
-            ..Event::default()
-        });
+        profile.events.push(event);
         profile.trust.chain_source = ChainSource::Recorder;
         profile.trust.chain_ends.insert(ChainEnd::Unproven, 3);
         let mut caveats = Vec::new();
         cut_stacks(&profile, &mut caveats);
         caveats.remove(0).cure
     };
+    let cure = |asked, is_freq| {
+        cure_of(Event {
+            asked,
+            is_freq,
+            ..Event::default()
+        })
+    };
     assert!(cure(999, true).contains("lower rate (-F 99)"));
     assert!(cure(4000, true).contains("lower rate (-F 999)"));
     assert!(cure(999, false).contains("larger piece"));
+    // Of waits, whatever clock shows them.
+    assert!(cure(0, false).contains("lower rate (-F 99)"));
+    let waits = Event {
+        asked: 1,
+        is_off_cpu: true,
+        ..Event::default()
+    };
+    assert!(cure_of(waits).contains("lower rate (-F 99)"));
 }
 
 #[test]
