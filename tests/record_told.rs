@@ -334,3 +334,31 @@ fn without_samples_tasks_mappings_and_counts_are_recorded() {
         run.stderr
     );
 }
+
+/// The recording ends with the command, not with what it started: as perf's, which
+/// says nothing of it.
+#[test]
+fn what_a_command_leaves_behind_is_told() {
+    let test = "what_a_command_leaves_behind_is_told";
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("perf.data");
+    let record = |script: &str| {
+        let mut command = prof_command();
+        command.args(["record", "-e", "cpu-clock", "-o"]).arg(&file);
+        let output = command.args(["--", "sh", "-c", script]).output();
+        Finished::from(output.expect("prof starts"))
+    };
+    let ended = record("sleep 100 </dev/null >/dev/null 2>&1 & echo $!");
+    if ended.stderr.contains("EACCES") {
+        return skipped(test, &ended.stderr);
+    }
+    let pid: u32 = ended.text().trim().parse().expect("a pid");
+    prof_sys::signal::send(pid, libc::SIGKILL).expect("it runs");
+    let told = format!(
+        " (pid {pid}), which it started, still runs and is recorded no longer\n  \
+         try: prof record -p {pid}"
+    );
+    assert!(ended.stderr.contains(&told), "{}", ended.stderr);
+    let ended = record("sleep 0.01 & sleep 0.01; wait");
+    assert!(!ended.stderr.contains("still run"), "{}", ended.stderr);
+}

@@ -315,7 +315,7 @@ impl Consumer for Flight {
             segment.is_marked |= kind == RecordType::FINISHED_ROUND;
         });
         segment.records.extend_from_slice(rest);
-        segment.counter.count(rest, &mut |_| {});
+        segment.counter.count(rest, &mut |_, _| {});
         self.youngest = self.youngest.max(segment.youngest);
         self.bytes += rest.len() as u64;
         self.since_file += rest.len() as u64;
@@ -479,7 +479,7 @@ impl Image {
                     kept.extend_from_slice(record);
                 }
             });
-            counter.count(&kept, &mut |_| {});
+            counter.count(&kept, &mut |_, _| {});
             file.write(&kept)?;
             *bytes += kept.len() as u64;
         }

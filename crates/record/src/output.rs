@@ -2,6 +2,7 @@
 //! valid, or a stream.
 
 use crate::consumer::Consumer;
+use crate::left_over::hidden_name;
 use crate::output_error::{OutputError, io_error};
 use crate::placing::Placed;
 use crate::stream::{KeepWaiting, Reader, Stream};
@@ -394,10 +395,7 @@ fn create_temporary(path: &Path) -> io::Result<(PathBuf, File)> {
     const MOST_TRIES: u32 = 100;
     let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
     for attempt in 0..MOST_TRIES {
-        let mut hidden = std::ffi::OsString::from(".");
-        hidden.push(name);
-        hidden.push(format!(".{}-{attempt}", std::process::id()));
-        let temporary = path.with_file_name(hidden);
+        let temporary = path.with_file_name(hidden_name(name, std::process::id(), attempt));
         let file = OpenOptions::new()
             .read(true)
             .write(true)

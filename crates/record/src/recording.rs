@@ -9,6 +9,7 @@
 
 use crate::consumer::{Consume, Taker};
 use crate::control::{Control, EndedBy};
+use crate::descendants::Descendants;
 use crate::drain::{Drainer, Shared};
 use crate::error::{RecordError, no_thread, system};
 use crate::flight::{Flight, Named};
@@ -276,6 +277,7 @@ fn writing<'a>(
         waits: waits(options, (&tasks, set), shared, (opened, written)),
         sleepers,
         counter: Counter::new(&opened[0].attr).knowing(opened),
+        descendants: Descendants::default(),
         rounds: rounds(opened),
         max_size: options.max_size,
         tracing_data: tracing_data::section(tracepoints(set)),

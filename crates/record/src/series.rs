@@ -164,7 +164,7 @@ impl Series {
     }
 
     fn write(&mut self, records: &[u8]) -> Result<(), OutputError> {
-        self.counter.count(records, &mut |_| {});
+        self.counter.count(records, &mut |_, _| {});
         self.output.records(records)
     }
 

@@ -5,9 +5,11 @@ use crate::attach;
 use crate::commands::Commands;
 use crate::consumer::Consume;
 use crate::control::{CommandUsed, Control, EndedBy};
+use crate::descendants::left_behind;
 use crate::error::{RecordError, system};
 use crate::events::missed_by_probe;
 use crate::late_tasks::LateTasks;
+use crate::left_over;
 use crate::occasions::Occasions;
 use crate::open::OpenSet;
 use crate::options::{Options, Target};
@@ -24,6 +26,7 @@ use prof_sys::limits::{self, Limit, Resource};
 use prof_sys::process::Ended;
 use prof_sys::prompt::run_first;
 use prof_sys::{ExecError, Launched, clock};
+use std::ffi::{OsStr, OsString};
 use std::time::{Duration, Instant};
 
 /// A recording that was made.
@@ -42,6 +45,9 @@ pub struct Finished {
     pub used: Option<CommandUsed>,
     /// Why there are no samples, if there are none.
     pub why_empty: Option<String>,
+    /// What the command started and what still runs, where the recording ended with
+    /// the command: a line for the user.
+    pub left_behind: Option<String>,
     /// Why the file is not complete; what was flushed before is readable.
     pub failure: Option<OutputError>,
 }
@@ -200,7 +206,15 @@ fn finished(
     };
     let has_some = summary.tally.samples > 0 || summary.tally.traced > 0;
     let is_empty = !has_some && written.result.is_ok();
+    let left_behind = match (&options.target, ended_by) {
+        (Target::Command(command), EndedBy::Command) => {
+            let program = command.first().map_or(OsStr::new(""), OsString::as_os_str);
+            left_behind(program, &written.descendants.alive())
+        }
+        _ => None,
+    };
     Finished {
+        left_behind,
         why_empty: is_empty.then(|| why_empty(options, &set, &summary, ended_by)),
         summary: match written.result {
             Ok(()) if options.flight.is_none() => summary,
@@ -258,8 +272,12 @@ fn open_output(
         came = control.quiet_for(tick).err();
         came.is_none()
     });
-    opened.map_err(|doing| match came {
+    let opened = opened.map_err(|doing| match came {
         Some(signal) => RecordError::Interrupted { doing, signal },
         None => doing.into(),
-    })
+    })?;
+    if let Opened::File(path) = &opened {
+        left_over::tell(path, notices);
+    }
+    Ok(opened)
 }

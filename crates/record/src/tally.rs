@@ -96,8 +96,9 @@ impl Counter {
         self.tally.traced += bytes;
     }
 
-    /// Counts whole records; `mapping` sees each `MMAP2`.
-    pub(crate) fn count(&mut self, mut records: &[u8], mapping: &mut dyn FnMut(&[u8])) {
+    /// Counts whole records; `told` sees each of a mapping and of a task that begins
+    /// or ends (`MMAP2`, `FORK`, `EXIT`).
+    pub(crate) fn count(&mut self, mut records: &[u8], told: &mut dyn FnMut(RecordType, &[u8])) {
         let order = ByteOrder::NATIVE;
         while let (Some(kind), Some(size)) = (order.u32(records, 0), order.u16(records, 6)) {
             let Some((record, rest)) = records.split_at_checked(usize::from(size).max(8)) else {
@@ -110,13 +111,16 @@ impl Counter {
                     let lost = order.u64(record, 16).unwrap_or(0);
                     self.tally.lost = self.tally.lost.saturating_add(lost);
                 }
-                RecordType::EXIT => self.tally.ended_tasks += 1,
+                RecordType::EXIT => {
+                    self.tally.ended_tasks += 1;
+                    told(RecordType::EXIT, record);
+                }
                 RecordType::THROTTLE => self.tally.throttled += 1,
                 RecordType::AUX => {
                     let flags = order.u64(record, AUX_FLAGS_AT).unwrap_or(0);
                     self.tally.trace_gaps += u64::from(flags & AUX_GAPS != 0);
                 }
-                RecordType::MMAP2 => mapping(record),
+                kind @ (RecordType::MMAP2 | RecordType::FORK) => told(kind, record),
                 _ => {}
             }
         }
@@ -140,7 +144,7 @@ impl Counter {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::{Counter, EventDescription, Tally};
-    use prof_abi::{EventAttr, SampleType};
+    use prof_abi::{EventAttr, RecordType, SampleType};
 
     /// A record of these words.
     pub(crate) fn record(kind: u32, words: &[u64]) -> Vec<u8> {
@@ -164,7 +168,7 @@ pub(crate) mod tests {
         let strangers = |events: &[EventDescription]| {
             let mut counter = Counter::new(&events[0].attr).knowing(events);
             for id in [7, 9, 8, 3] {
-                counter.count(&record(9, &[id, 0]), &mut |_| {});
+                counter.count(&record(9, &[id, 0]), &mut |_, _| {});
             }
             counter.tally().strangers
         };
@@ -195,7 +199,7 @@ pub(crate) mod tests {
         }
         counter.trace(40);
         let mut mappings = 0;
-        let mut mapping = |_: &[u8]| mappings += 1;
+        let mut mapping = |kind, _: &[u8]| mappings += u32::from(kind == RecordType::MMAP2);
         counter.count(&records, &mut mapping);
         counter.count(&records[..20], &mut mapping);
         assert_eq!(mappings, 1);

@@ -2,6 +2,7 @@
 //! before, then what the rings give, unwound if that is asked for.
 
 use crate::consumer::{Switched, Taker};
+use crate::descendants::Descendants;
 use crate::drain::Shared;
 use crate::foreign::KeptFiles;
 use crate::framing::Framing;
@@ -17,6 +18,7 @@ use crate::traces::TracePiece;
 use crate::tracing_data;
 use crate::unwinding::Unwinding;
 use crate::waits::{Sleepers, WaitAccount, Waits};
+use prof_abi::RecordType;
 use prof_live::LiveSummary;
 use prof_perfdata::FeatureBit;
 use prof_perfdata::write::{Features, finished_init, finished_round};
@@ -58,6 +60,8 @@ pub(crate) struct Written {
     pub(crate) files_before: usize,
     /// Files that were kept for naming.
     pub(crate) kept: KeptFiles,
+    /// What the command started.
+    pub(crate) descendants: Descendants,
     /// The file is finished, or why it is not.
     pub(crate) result: Result<(), OutputError>,
 }
@@ -73,6 +77,8 @@ pub(crate) struct Writing<'a> {
     /// Makes waits of what comes out of it.
     pub(crate) waits: Option<Waits<'a>>,
     pub(crate) counter: Counter,
+    /// What the command started.
+    pub(crate) descendants: Descendants,
     /// When a mark may follow.
     pub(crate) rounds: Rounds,
     pub(crate) max_size: Option<u64>,
@@ -279,9 +285,11 @@ impl Writing<'_> {
     /// rely on it.
     fn write_piece(&mut self, piece: &Piece) -> Result<(), OutputError> {
         let records = piece.records.as_slice();
-        let framing = &mut self.framing;
-        self.counter
-            .count(records, &mut |record| framing.mapping(record));
+        let (framing, descendants) = (&mut self.framing, &mut self.descendants);
+        self.counter.count(records, &mut |kind, record| match kind {
+            RecordType::MMAP2 => framing.mapping(record),
+            _ => descendants.note(record),
+        });
         self.rounds.drained(records);
         let ordered = self.rounds.in_place_of_times(records);
         let records = ordered.as_deref().unwrap_or(records);
@@ -567,6 +575,7 @@ impl Writing<'_> {
             files_before: self.parting.files,
             result,
             kept: self.framing.store_files(),
+            descendants: self.descendants,
         }
     }
 
@@ -634,6 +643,7 @@ impl Writing<'_> {
             files_before: self.parting.files,
             result: Err(error),
             kept: KeptFiles::default(),
+            descendants: self.descendants,
         }
     }
 }
