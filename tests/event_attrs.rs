@@ -141,7 +141,7 @@ const DIFFERENCES: &[(&str, &[&str], &str)] = &[
     ),
     (
         "sample_type +IDENTIFIER",
-        &["page-faults", "/overwrite/", ",cs"],
+        &["page-faults", "/overwrite/", "--overwrite", ",cs"],
         "IDENTIFIER says the same at a fixed place",
     ),
     (
@@ -149,13 +149,13 @@ const DIFFERENCES: &[(&str, &[&str], &str)] = &[
         &["/time=0/,"],
         "mappings have times if all samples do, or names would be wrong",
     ),
-    ("mmap |1", &["/overwrite/"], KEPT_APART),
-    ("mmap2 |1", &["/overwrite/"], KEPT_APART),
-    ("comm |1", &["/overwrite/"], KEPT_APART),
-    ("comm_exec |1", &["/overwrite/"], KEPT_APART),
-    ("task |1", &["/overwrite/"], KEPT_APART),
-    ("ksymbol |1", &["/overwrite/"], KEPT_APART),
-    ("bpf_event |1", &["/overwrite/"], KEPT_APART),
+    ("mmap |1", &["/overwrite/", "--overwrite"], KEPT_APART),
+    ("mmap2 |1", &["/overwrite/", "--overwrite"], KEPT_APART),
+    ("comm |1", &["/overwrite/", "--overwrite"], KEPT_APART),
+    ("comm_exec |1", &["/overwrite/", "--overwrite"], KEPT_APART),
+    ("task |1", &["/overwrite/", "--overwrite"], KEPT_APART),
+    ("ksymbol |1", &["/overwrite/", "--overwrite"], KEPT_APART),
+    ("bpf_event |1", &["/overwrite/", "--overwrite"], KEPT_APART),
     (
         "sample_type -PERIOD",
         &["sched_switch -c"],
@@ -175,11 +175,6 @@ const DIFFERENCES: &[(&str, &[&str], &str)] = &[
         "read_format -TOTAL_TIME_RUNNING",
         &["-a -s"],
         "on a whole CPU there is nobody to inherit",
-    ),
-    (
-        "write_backward |1",
-        &["--overwrite"],
-        "records are drained as always, and the newest are kept in memory",
     ),
     (
         "exclude_guest |1",

@@ -122,7 +122,7 @@ fn what_needs_records_in_order_refuses_such_events() {
         let event = format!("page-faults/{term}/u");
         for (option, why) in [
             ("-g", "try: --call-graph fp"),
-            ("--overwrite", "try: the event without the term"),
+            ("--overwrite=1M", "try: the event without the term"),
             ("--switch-output=1s", "try: one file"),
             ("--off-cpu", "try: the event without the term"),
         ] {

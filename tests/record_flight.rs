@@ -253,3 +253,102 @@ fn files_of_a_size_do_not_repeat_what_is_in_memory() {
         "{files} files of {SIZE} bytes, where all is {whole}"
     );
 }
+
+/// Without a time or size samples stay in rings that the kernel overwrites: what a file
+/// has are the newest, with the names of a whole recording.
+/// covers live: RING-07, RING-09
+#[test]
+fn rings_that_the_kernel_overwrites_hold_the_newest() {
+    let test = "rings_that_the_kernel_overwrites_hold_the_newest";
+    let Some(program) = compiled(test, "pages_of_children.c", &["-O1"]) else {
+        return;
+    };
+    if !have(test, "perf") || !have(test, "taskset") {
+        return;
+    }
+    let program = program.to_str().expect("a path of ours");
+    let name = Path::new(program)
+        .file_name()
+        .expect("a name")
+        .to_string_lossy();
+    let comms = [&name[..15], "exe", "program"];
+    for mode in [&[][..], &["--call-graph", "fp"]] {
+        let folder = folder("record-flight-rings");
+        let (whole, flight) = (folder.join("whole"), folder.join("flight"));
+        let record = |file: &Path| {
+            let mut command = prof_command();
+            command.args(["record", "-e", "page-faults:u", "-c", "1", "-o"]);
+            command.arg(file).args(mode);
+            command
+        };
+        let mut inner = record(&flight);
+        // One CPU: each has its own ring, which reaches back as far as it does.
+        inner.args(["--overwrite", "-m", "64K", "taskset", "-c", "0"]);
+        inner.args([program, "2000"]);
+        let mut outer = record(&whole);
+        outer.arg(inner.get_program()).args(inner.get_args());
+        let ended = Finished::from(outer.output().expect("prof starts"));
+        if ended.stderr.contains("EACCES") {
+            return skipped(test, &ended.stderr);
+        }
+        assert_eq!(ended.code, 0, "{}", ended.stderr);
+        let (whole, part) = (shown(&whole, &comms), shown(&flight, &comms));
+        let times = || part.iter().map(|sample| sample.micros);
+        let first = times().min().expect("samples");
+        // The same fault is a sample of both recorders, in one microsecond or the next.
+        let (all, last) = (
+            counted(&whole, first + 2, u64::MAX),
+            counted(&part, first + 2, u64::MAX),
+        );
+        let (of_all, of_last) = (all.values().sum::<i64>(), last.values().sum::<i64>());
+        let differ = |(text, count): (&&str, &i64)| all.get(*text).unwrap_or(&0).abs_diff(*count);
+        let differ: u64 = last.iter().map(differ).sum::<u64>() + of_all.abs_diff(of_last);
+        assert!(of_last > 100, "{of_last}: {}", ended.stderr);
+        assert!(differ <= 4, "{differ} of {of_last}:\n{all:?}\n{last:?}");
+        assert!(whole.len() > part.len() + 100, "nothing was overwritten");
+    }
+}
+
+/// What one file has of rings that the kernel overwrites no other has.
+#[test]
+fn of_overwritten_rings_files_have_what_is_new() {
+    let test = "of_overwritten_rings_files_have_what_is_new";
+    let folder = folder("record-flight-new");
+    let mut command = prof_command();
+    command
+        .args([
+            "record",
+            "-e",
+            "page-faults:u",
+            "-c",
+            "1",
+            "--overwrite",
+            "-o",
+        ])
+        .arg(folder.join("flight"));
+    let script = "echo ready; while read line; do /bin/true; done; /bin/true";
+    let mut child = with_pipes(command.args(["sh", "-c", script]));
+    if !is_ready(&mut child) {
+        return skipped(test, &end(child).stderr);
+    }
+    for count in 1..4 {
+        let input = child.stdin.as_mut().expect("piped");
+        std::io::Write::write_all(input, b"go\n").expect("it reads");
+        // Whether the one or the next has what it does is all the same.
+        send(&child, "USR2");
+        wait_until("another dump", || dumps(&folder).len() == count);
+    }
+    let ended = end(child);
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    let mut times = Vec::new();
+    for file in dumps(&folder).into_iter().chain([folder.join("flight")]) {
+        let file = file.to_str().expect("a path of ours");
+        let fields = ["script", "--ns", "-F", "time,cpu", "-i", file];
+        let script = prof(&fields).succeeded("prof script").text();
+        times.extend(script.lines().map(str::to_owned));
+    }
+    // Four processes and the shell: hundreds of faults.
+    assert!(times.len() > 200, "{}: {}", times.len(), ended.stderr);
+    let once: std::collections::BTreeSet<&String> = times.iter().collect();
+    assert_eq!(once.len(), times.len(), "some are in two files");
+}

@@ -31,6 +31,12 @@ recording, whoever made it. Texts of source files go in with --embed=source.
 Stacks that were dumped and not unwound (--call-graph dwarf) still need the
 programs: prof inject --convert-callchain first.
 
+perf archive packs copies of programs from ~/.debug, where perf record puts them.
+prof record does not (only of containers' files), so that perf archive packs nothing
+of its recordings, unless they are put there first:
+  perf buildid-list --with-hits | cut -d' ' -f2- | grep ^/ |
+    xargs -d'\\n' -n1 perf buildid-cache -a
+
 --redact puts numbers in the place of folders (/r1/app) and leaves out the
 recorder's command line, the host's name and what nobody can look through.
 Names of files, functions, threads and events stay, as do ids and times.";

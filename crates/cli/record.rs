@@ -190,9 +190,12 @@ pub(crate) struct Args {
     switch_max_files: Option<u32>,
     /// Keep only the newest records, of the last 30s or 64M.
     ///
-    /// In memory: of a time (also ms, m, h), or so many bytes (100M) [default: 64M]. SIGUSR2
-    /// writes them to FILE and the time, the end of the recording to FILE.
-    #[arg(long, value_name = "TIME|SIZE", num_args = 0..=1, require_equals = true, default_missing_value = "64M", value_parser = values::flight, conflicts_with = "max_size")]
+    /// In memory: of a time (also ms, m, h), or so many bytes (100M). SIGUSR2 writes them
+    /// to FILE and the time, the end of the recording to FILE. Without a time or size
+    /// samples stay in the kernel's rings, as perf's, and cost the recorder nothing: what
+    /// the rings hold (-m), and of that in each file what no earlier one had. With -g,
+    /// --off-cpu and --switch-output=SIZE it is 64M.
+    #[arg(long, value_name = "TIME|SIZE", num_args = 0..=1, require_equals = true, default_missing_value = "rings", value_parser = values::flight, conflicts_with = "max_size")]
     overwrite: Option<Flight>,
     /// Add the time of its end to the file's name.
     #[arg(long)]
@@ -596,7 +599,8 @@ fn end(finished: Finished, kept: Kept, quiet: bool) -> Outcome {
             Kept::Sent => finished.summary.line_of_sent(),
         });
         let waits = finished.summary.waits.map(|waits| waits.line());
-        let more = [waits, finished.summary.side_band_line(), finished.why_empty];
+        let side_band = finished.summary.side_band_line();
+        let more = [waits, side_band, finished.why_empty, finished.left_behind];
         more.iter().flatten().for_each(|line| say(line));
     }
     // Said with -q too: the program was harmed.

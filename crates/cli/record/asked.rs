@@ -8,7 +8,8 @@ use prof_abi::BranchSampleType;
 use prof_perfdata::write::Packing;
 use prof_record::events::{self, EventSpec, Programs};
 use prof_record::options::{
-    ChainFilter, Extras, ModeFilter, Options, Sampling, Stacks, Switching, Target, Told, Traces,
+    ChainFilter, Extras, Flight, ModeFilter, Options, Sampling, Stacks, Switching, Target, Told,
+    Traces,
 };
 use prof_record::output::Destination;
 use prof_record::{WAKING, WaitOptions};
@@ -125,7 +126,7 @@ fn set_output(args: &Args, options: &mut Options) {
         most_files: args.switch_max_files.map(|most| most as usize),
         ..when
     });
-    options.flight = args.overwrite;
+    options.flight = args.overwrite.map(|keep| kept_in_flight(options, keep));
     if !options.switch_events.is_empty() && options.flight.is_none() {
         // As perf: a signal does the same.
         options.switching.get_or_insert_default().on_signal = true;
@@ -136,6 +137,18 @@ fn set_output(args: &Args, options: &mut Options) {
         (Some(level), _) => Packing::All(level),
     };
     options.timestamp_name = args.timestamp_filename;
+}
+
+/// What a flight recorder keeps: of records that are needed as they come, a size.
+fn kept_in_flight(options: &Options, keep: Flight) -> Flight {
+    let copies_stacks = matches!(options.stacks, Stacks::Unwound(_) | Stacks::Dump(_));
+    let needs_records = copies_stacks
+        || options.waits.is_some()
+        || options.switching.is_some_and(|when| when.at_size.is_some());
+    match keep {
+        Flight::Rings if needs_records => Flight::Bytes(64 << 20),
+        keep => keep,
+    }
 }
 
 fn extras(args: &Args) -> Extras {

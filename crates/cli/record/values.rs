@@ -157,8 +157,11 @@ pub(super) fn every(text: &str) -> Result<Duration, String> {
     found.ok_or_else(|| "not a time such as 10s".to_owned())
 }
 
-/// A size with its unit or a time with its unit.
+/// A size with its unit or a time with its unit, or nothing of both.
 pub(super) fn flight(text: &str) -> Result<Flight, String> {
+    if text == "rings" {
+        return Ok(Flight::Rings);
+    }
     match switching(text) {
         Ok(Switching {
             at_size: Some(bytes),

@@ -4,7 +4,8 @@
 //! Records come here as they would go to a file, unwound if that was asked for.
 //! They are kept in segments; when the oldest is given up, what it tells of
 //! tasks and mappings goes into the state with which a file begins, so that
-//! its stacks and names are those of a whole recording.
+//! its stacks and names are those of a whole recording. Samples may also stay in the
+//! kernel's rings until then, which it overwrites; only the rest comes here.
 //!
 //! ```text
 //! state as of the first segment │ segment │ segment │ … ◄─ records
@@ -30,6 +31,12 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
+/// Records of tasks and mappings, bytes, that are kept beside rings that the kernel
+/// overwrites: how far back their samples go is not known before they are read.
+const MOST_BESIDE_RINGS: u64 = 64 << 20;
+/// Records come so much later than younger ones at most, ns, where no marks tell:
+/// rings are drained some times a second.
+const SETTLED_WITHIN: u64 = 2_000_000_000;
 /// A segment ends at a mark, or when it has so many bytes.
 const LONGEST_SEGMENT: usize = 1 << 20;
 
@@ -44,6 +51,9 @@ pub(crate) struct Flight {
     fresh: Counter,
     segments: VecDeque<Arc<Segment>>,
     newest: Segment,
+    /// Of rings that the kernel overwrites: what they held when they were read for
+    /// the file that is due.
+    from_rings: Segment,
     /// Bytes in all segments.
     bytes: u64,
     /// Bytes that came since a file was last made.
@@ -154,6 +164,18 @@ impl Segment {
             is_marked: false,
         }
     }
+
+    /// Takes the samples of what came, and gives back the rest if there are any.
+    fn take_samples(&mut self, records: &[u8]) -> Option<Vec<u8>> {
+        let (before, mut others) = (self.records.len(), Vec::new());
+        each(records, |kind, record| match kind {
+            RecordType::SAMPLE => self.records.extend_from_slice(record),
+            _ => others.extend_from_slice(record),
+        });
+        let samples = self.records.get(before..).unwrap_or_default();
+        self.counter.count(samples, &mut |_, _| {});
+        (!samples.is_empty()).then_some(others)
+    }
 }
 
 /// What is asked of a flight recorder beside what it keeps.
@@ -192,6 +214,7 @@ impl Flight {
             begun: Beginning::new(events),
             times: Arc::new(Times::of(&attr)),
             newest: Segment::new(fresh.clone()),
+            from_rings: Segment::new(fresh.clone()),
             fresh,
             segments: VecDeque::new(),
             bytes: 0,
@@ -227,9 +250,15 @@ impl Flight {
         };
         let is_old = match self.keep {
             Keep::Time(_) => self.oldest_wanted() > oldest.youngest,
-            Keep::Bytes(most) => self.bytes - oldest.records.len() as u64 >= most,
+            Keep::Bytes(most) => self.is_without(oldest, most),
+            Keep::Rings => self.is_without(oldest, MOST_BESIDE_RINGS),
         };
         is_old && self.segments.len() > 1
+    }
+
+    /// Whether so many bytes are there without a segment.
+    fn is_without(&self, segment: &Segment, most: u64) -> bool {
+        self.bytes - segment.records.len() as u64 >= most
     }
 
     /// Samples older than this, ns, are not wanted.
@@ -240,6 +269,8 @@ impl Flight {
                 self.youngest.saturating_sub(window)
             }
             Keep::Bytes(_) => 0,
+            // The names of older ones are those of a later time.
+            Keep::Rings => self.given_up,
         }
     }
 
@@ -256,25 +287,46 @@ impl Flight {
             }
         });
         self.given_up = self.given_up.max(oldest.youngest);
-        if oldest.is_marked {
+        let is_settled = match self.keep {
+            Keep::Rings => self.given_up.saturating_sub(self.marked) >= SETTLED_WITHIN,
+            Keep::Time(_) | Keep::Bytes(_) => oldest.is_marked,
+        };
+        if is_settled {
             state.settle(self.marked);
             self.marked = self.given_up;
+        }
+    }
+
+    /// Gives up what came before the first sample of rings that the kernel overwrites:
+    /// those of later files are younger.
+    fn begin_with_rings(&mut self) {
+        let first = match self.keep {
+            Keep::Rings => self.from_rings.counter.tally().first,
+            Keep::Time(_) | Keep::Bytes(_) => return,
+        };
+        let is_before = |oldest: &Arc<Segment>| first < u64::MAX && oldest.youngest < first;
+        while self.segments.len() > 1 && self.segments.front().is_some_and(is_before) {
+            self.give_up_oldest();
         }
     }
 
     /// What a file is made of.
     fn image(&mut self, last: &[u8], late: Features) -> Image {
         self.close_segment();
+        self.begin_with_rings();
         let mut beginning = self.begun.again();
         self.begun.state.append_waiting(&mut beginning);
         let mut features = self.features.clone();
         features.merge(late);
+        let fresh = Segment::new(self.fresh.clone());
+        let from_rings = std::mem::replace(&mut self.from_rings, fresh);
+        let segments = self.segments.iter().cloned();
         Image {
             path: self.path.clone(),
             events: self.events.clone(),
             features,
             beginning,
-            segments: self.segments.iter().cloned().collect(),
+            segments: segments.chain([Arc::new(from_rings)]).collect(),
             last: last.to_vec(),
             oldest: self.oldest_wanted(),
             times: self.times.clone(),
@@ -308,6 +360,11 @@ impl Consumer for Flight {
                 }
             });
         }
+        let others = match self.keep {
+            Keep::Rings => self.from_rings.take_samples(rest),
+            Keep::Time(_) | Keep::Bytes(_) => None,
+        };
+        let rest = others.as_deref().unwrap_or(rest);
         let (times, segment) = (&self.times, &mut self.newest);
         each(rest, |kind, record| {
             let time = times.of_record(kind, record).unwrap_or(0);
@@ -393,7 +450,12 @@ impl Parts for Flight {
 
     fn tally(&self) -> Tally {
         let mut sum = self.fresh.clone();
-        for segment in self.segments.iter().map(Arc::as_ref).chain([&self.newest]) {
+        for segment in self
+            .segments
+            .iter()
+            .map(Arc::as_ref)
+            .chain([&self.newest, &self.from_rings])
+        {
             sum.add(segment.counter.tally());
         }
         let mut tally = sum.tally();

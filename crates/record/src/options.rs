@@ -220,6 +220,9 @@ pub enum Flight {
     Time(Duration),
     /// The newest so many bytes.
     Bytes(u64),
+    /// What the kernel's rings hold, which it overwrites meanwhile. Not with what
+    /// needs records as they come: [`Stacks::Unwound`] and [`Options::waits`].
+    Rings,
 }
 
 /// What is kept of the traces of PMUs that write AUX areas.
@@ -571,6 +574,16 @@ impl Options {
             ..Switching::default()
         };
         self.switching.unwrap_or(none)
+    }
+
+    /// Whether all events overwrite their rings.
+    pub(crate) fn overwrites_all(&self) -> bool {
+        self.flight == Some(Flight::Rings)
+    }
+
+    /// Whether an event overwrites its rings.
+    pub(crate) fn overwrites(&self) -> bool {
+        self.overwrites_all() || self.events.iter().any(EventSpec::keeps_newest)
     }
 
     /// Whether an event leaves its rate to [`Options::sampling`].

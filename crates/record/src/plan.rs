@@ -40,8 +40,7 @@ pub(crate) fn default_events(name: &str) -> Vec<EventSpec> {
 pub(crate) fn needs_tracking(options: &Options) -> bool {
     let delayed = options.start != Start::AtOnce || options.commands.is_some();
     let some_cpus = !options.cpus.is_empty();
-    let overwritten = options.events.iter().any(EventSpec::keeps_newest);
-    overwritten
+    options.overwrites()
         || tracer_of(&options.events).is_some()
         || (delayed || some_cpus || is_system(options)) && !options.per_thread
 }
@@ -133,6 +132,7 @@ pub(crate) fn may_follow_by_cpus(options: &Options) -> bool {
         && options.cgroup.is_none()
         // Waits have their own events of tasks.
         && options.waits.is_none()
+        && !options.overwrites_all()
         && !options.events.iter().any(ring_terms::are_unusual)
         && tracer_of(&options.events).is_none()
 }

@@ -45,7 +45,10 @@ fn term(spec: &EventSpec) -> Option<&'static str> {
 /// Refuses what cannot be done without records in order.
 pub(crate) fn check(options: &Options) -> Result<(), RecordError> {
     let mut specs = options.events.iter();
-    let Some((spec, term)) = specs.find_map(|spec| Some((spec, term(spec)?))) else {
+    let is_needless = |term: &str| term == "overwrite" && options.overwrites_all();
+    let Some((spec, term)) =
+        specs.find_map(|spec| Some((spec, term(spec).filter(|term| !is_needless(term))?)))
+    else {
         return Ok(());
     };
     let has_files = options.switching.is_some() || options.timestamp_name;

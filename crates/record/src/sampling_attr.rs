@@ -53,6 +53,9 @@ pub(crate) fn sampling_attr(options: &Options, spec: &EventSpec, limits: Limits)
     if matches!(options.target, Target::Command(_)) && options.start == Start::AtOnce {
         attr.flags = attr.flags.with(AttrFlags::ENABLE_ON_EXEC);
     }
+    if options.overwrites_all() {
+        attr.flags = attr.flags.with(AttrFlags::WRITE_BACKWARD);
+    }
     set_clock(options, &mut attr);
     attr.aux_sample_size = traces::sample_bytes(options, spec);
     if spec.tracer.is_some() {

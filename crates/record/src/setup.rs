@@ -312,15 +312,20 @@ impl Opening<'_> {
             0 => self.tasks.len() as u64,
             cpus => cpus as u64,
         };
-        let rings = rings * (1 + u64::from(specs.iter().any(EventSpec::keeps_newest)));
+        let rings = rings * (1 + u64::from(self.options.overwrites()));
         let asked = self.options.ring_bytes;
         let most = match self.options.target {
             Target::System => rings::Most::OF_SYSTEM,
             _ => rings::Most::OF_TARGET,
         };
-        let wanted = asked.unwrap_or_else(|| rings::wanted_bytes(&planned, rings, most));
+        let wanted_of = |most| match self.options.overwrites_all() {
+            // How long they last is how much a file has.
+            true => rings::most_bytes(rings, most),
+            false => rings::wanted_bytes(&planned, rings, most),
+        };
+        let wanted = asked.unwrap_or_else(|| wanted_of(most));
         let left = limits::address_space_left();
-        let fitting = rings::wanted_bytes(&planned, rings, most.within(left));
+        let fitting = wanted_of(most.within(left));
         let sizes: Vec<u64> = match asked {
             // A size that was asked for is the only one.
             Some(asked) => vec![asked],

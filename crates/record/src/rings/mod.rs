@@ -12,7 +12,7 @@ mod need;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use need::{Most, fit_pieces, wanted_bytes};
+pub(crate) use need::{Most, fit_pieces, most_bytes, wanted_bytes};
 
 use prof_profile::several;
 use prof_sys::limits::{Limit, Resource};

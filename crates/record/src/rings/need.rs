@@ -31,6 +31,11 @@ impl Most {
         all: 128 << 20,
     };
 
+    /// What each of so many rings may have, a power of two.
+    fn share(self, rings: u64) -> u64 {
+        (self.all / rings.max(1)).max(1).next_power_of_two() / 2
+    }
+
     /// The same where so many bytes of address space are left (`ulimit -v`):
     /// stacks, tables and buffers need more of them than rings do.
     pub(crate) fn within(self, left: Option<u64>) -> Self {
@@ -85,12 +90,16 @@ pub(crate) fn wanted_bytes(planned: &[Planned], rings: u64, most: Most) -> u64 {
     let a_second = planned.iter().fold(0_u64, |sum, planned| {
         sum.saturating_add(rate(planned).saturating_mul(sample_bytes(&planned.attr)))
     });
-    let share = (most.all / rings.max(1)).max(1).next_power_of_two() / 2;
     (a_second / 2)
         .min(most.each)
         .next_power_of_two()
-        .min(share)
+        .min(most.share(rings))
         .clamp(PLAIN_RING, most.each)
+}
+
+/// Bytes that each of so many rings may have at the most, a power of two.
+pub(crate) fn most_bytes(rings: u64, most: Most) -> u64 {
+    most.share(rings).clamp(PLAIN_RING, most.each)
 }
 
 /// The bytes of a user stack that a sample can carry when something stands
