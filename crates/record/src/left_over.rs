@@ -4,20 +4,13 @@
 //! until the recording has begun (`placing.rs`), and a dump until it is whole. None
 //! of them may be ours to remove: an older recording may be among them.
 
+use crate::placing::hidden_name;
 use crate::summary::size;
 use std::fs::{self, DirEntry, File};
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-
-/// The name of the hidden file with this number that a process makes for `NAME`.
-pub(crate) fn hidden_name(name: &std::ffi::OsStr, pid: u32, number: u32) -> std::ffi::OsString {
-    let mut hidden = std::ffi::OsString::from(".");
-    hidden.push(name);
-    hidden.push(format!(".{pid}-{number}"));
-    hidden
-}
 
 /// Lines for the user about what recorders of the file `path` left. What has
 /// nothing but a header is removed.
@@ -77,7 +70,8 @@ fn is_bare(path: &Path, bytes: u64) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{hidden_name, tell};
+    use super::tell;
+    use crate::placing::hidden_name;
     use prof_abi::EventAttr;
     use prof_perfdata::write::{EventDescription, FileWriter, finished_round};
     use std::ffi::OsStr;

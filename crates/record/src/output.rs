@@ -2,9 +2,8 @@
 //! valid, or a stream.
 
 use crate::consumer::Consumer;
-use crate::left_over::hidden_name;
 use crate::output_error::{OutputError, io_error};
-use crate::placing::Placed;
+use crate::placing::{Placed, hidden_name};
 use crate::stream::{KeepWaiting, Reader, Stream};
 use prof_perfdata::write::{EventDescription, Features, FileWriter, Kept, Packing, PipeWriter};
 use prof_sys::process::effective_user;

@@ -106,6 +106,14 @@ impl Drop for Placed {
     }
 }
 
+/// The name of the hidden file with this number that a process makes for `NAME`.
+pub(crate) fn hidden_name(name: &std::ffi::OsStr, pid: u32, number: u32) -> std::ffi::OsString {
+    let mut hidden = std::ffi::OsString::from(".");
+    hidden.push(name);
+    hidden.push(format!(".{pid}-{number}"));
+    hidden
+}
+
 /// Renames a recording that is there to `NAME.old`, as perf does, and says how
 /// it is called then; an empty file is not worth keeping.
 ///
