@@ -35,7 +35,7 @@ pub(super) struct SlotHistory {
     /// The same of slots that are known to have changed: up to the highest of each
     /// drain.
     changes: Vec<(u64, u64)>,
-    /// These slots, each with the last such drain.
+    /// These slots, each with the last such drain; those of long ago may be missing.
     changed: BTreeMap<u64, u64>,
 }
 
@@ -43,8 +43,6 @@ pub(super) struct SlotHistory {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Held {
     pc: u64,
-    /// The drain in which it was seen to hold something else than before.
-    changed: Option<u64>,
     /// Drains in which it was seen as it is, and the last of them.
     sightings: u32,
     seen: u64,
@@ -104,14 +102,12 @@ impl SlotHistory {
         for (slot, pc) in frames {
             let held = slots.entry(slot).or_insert(Held {
                 pc,
-                changed: None,
                 sightings: 0,
                 seen: 0,
             });
             if held.pc != pc {
                 *held = Held {
                     pc,
-                    changed: Some(now),
                     sightings: 0,
                     seen: 0,
                 };
@@ -173,7 +169,8 @@ impl SlotHistory {
     /// Whether the slot has held the same for so long that it will have held
     /// it in the short time between two looks at it.
     pub(super) fn is_calm(&self, slot: u64, now: u64) -> bool {
-        let changed = self.held(slot).and_then(|held| held.changed);
+        // Of thousands of slots few have changed: what each has held is not at hand.
+        let changed = self.changed.get(&slot).copied();
         let reach = self.unsteady.partition_point(|&(up_to, _)| up_to >= slot);
         let unsteady = reach.checked_sub(1).and_then(|at| self.unsteady.get(at));
         let changed = changed.max(unsteady.map(|&(_, drain)| drain));

@@ -159,8 +159,9 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
         if !self.is_beyond(frame.slot) {
             return;
         }
-        weighed.is_settled &=
-            !weighed.uncalm.contains(&frame.slot) || self.outer.is_calm(frame.slot, self.drain);
+        weighed.is_settled = weighed.is_settled
+            && (!weighed.uncalm.contains(&frame.slot)
+                || self.outer.is_calm(frame.slot, self.drain));
         if inside.is_some_and(|inside| weighed.repeats.has((inside, frame.pc))) {
             return;
         }
