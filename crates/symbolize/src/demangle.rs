@@ -3,8 +3,9 @@
 //! The style is perf's: Rust names without hash, C++ names without return
 //! types and parameters, OCaml's with their modules, everything else as it stands.
 
+mod common;
 mod ocaml;
-mod plain;
+mod words;
 
 use std::fmt::Write;
 
@@ -64,7 +65,7 @@ fn demangled(text: &str) -> Option<String> {
         return ocaml::demangled(text);
     }
     let original = without_clone_suffix(text);
-    if let Some(shown) = plain::demangled(original) {
+    if let Some(shown) = common::demangled(original) {
         return Some(shown);
     }
     let shown = by_library(original)?;
