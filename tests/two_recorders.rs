@@ -71,6 +71,41 @@ fn what_the_kernel_tells_two_recorders_is_right_in_both() {
     }
 }
 
+/// Two recorders of the same software event: where it is the only one that samples,
+/// what is in a recorder's rings is of it, whatever id the kernel gave.
+#[test]
+fn samples_of_one_software_event_are_known_beside_another_recorder() {
+    let folder = tempfile::tempdir_in(scratch()).expect("a folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("plain").to_owned();
+    let (outer, inner) = (path("outer.data"), path("inner.data"));
+    let count = ["-B", "-m", "8M", "-c", "1", "-e", "page-faults:u", "-o"];
+    // Delayed, as an event of its own then tells of tasks, and samples have ids.
+    let recorded = prof_command()
+        .args([&["record", "-D", "1"], &count[..], &[&outer, "--"]].concat())
+        .arg(env!("CARGO_BIN_EXE_prof"))
+        .args([&["record", "-D", "1"], &count[..], &[&inner, "--"]].concat())
+        .args([
+            "sh",
+            "-c",
+            "sleep 0.1; i=0; while [ $i -lt 20 ]; do /bin/true; i=$((i+1)); done",
+        ])
+        .output()
+        .expect("prof starts");
+    assert!(recorded.status.success(), "{}", excerpt(&recorded));
+    let told = String::from_utf8_lossy(&recorded.stderr);
+    assert!(!told.contains("another recorder"), "{told}");
+    for recording in [&outer, &inner] {
+        let listed = prof(&["script", "-F", "event", "-i", recording]);
+        let faults = listed
+            .text()
+            .lines()
+            .filter(|line| line.contains("page-faults"))
+            .count();
+        assert!(faults > 100, "{faults}: {}", listed.stderr);
+        assert!(!listed.stderr.contains("an event id"), "{}", listed.stderr);
+    }
+}
+
 /// Of several events that a switch of context makes overflow, the kernel fills
 /// in ids only as far as those before did not have them.
 #[test]

@@ -8,12 +8,15 @@
 //!   is what the ring held before.
 //! * MMAP2 keeps MMAP_BUILD_ID of an event that asked for build-ids, although
 //!   this one did not and has device and inode.
+//! * A sample of a software event has the id of the other recorder's event that
+//!   occurred with it. What writes into a recorder's rings are its own events: where
+//!   one of them samples, it is that one's.
 //!
 //! Source: `perf_event_ksymbol_output` and its like, and
 //! `perf_event_mmap_output`, of kernel/events/core.c up to Linux 6.18.
 
 use crate::layout::RECORD_HEADER;
-use prof_abi::{BuildId, ByteOrder, Misc, RecordType};
+use prof_abi::{BuildId, ByteOrder, EventAttr, Misc, RecordType, SampleType};
 use std::ops::Range;
 
 /// Where an MMAP2 has the identity of its file.
@@ -80,12 +83,63 @@ pub(crate) fn is_inode(record: &[u8], order: ByteOrder) -> bool {
 }
 
 /// Mends records of this machine's kernel before others read them.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct KernelFaults {
     /// Bytes of the events' trailers.
     pub trailer: usize,
     /// Whether an event asked for build-ids of mappings.
     pub has_build_ids: bool,
+    /// The event that samples, if there is one only and its samples have ids.
+    pub sampler: Option<Sampler>,
+}
+
+/// The only event of a recording that samples, by what its samples have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sampler {
+    /// Its ids, ascending.
+    ids: Vec<u64>,
+    /// Where a sample has them, bytes.
+    places: [Option<usize>; 2],
+}
+
+impl Sampler {
+    /// Of an event with these ids; `None` if samples do not begin with theirs, or
+    /// one of its ids is not known.
+    pub fn new(attr: &EventAttr, mut ids: Vec<u64>) -> Option<Self> {
+        let fields = attr.sample_type;
+        if !fields.has(SampleType::IDENTIFIER) || ids.is_empty() || ids.contains(&0) {
+            return None;
+        }
+        ids.sort_unstable();
+        let before = SampleType::IDENTIFIER.0
+            | SampleType::IP.0
+            | SampleType::TID.0
+            | SampleType::TIME.0
+            | SampleType::ADDR.0;
+        let words = (fields.0 & before).count_ones() as usize;
+        let of_id = RECORD_HEADER + 8 * words;
+        let second = fields.has(SampleType::ID).then_some(of_id);
+        Some(Self {
+            ids,
+            places: [Some(RECORD_HEADER), second],
+        })
+    }
+
+    /// Gives a sample an id of this event, if what it has is none.
+    #[inline]
+    fn mend(&self, sample: &mut [u8]) {
+        let is_own = |id| self.ids.binary_search(&id).is_ok();
+        let told = |at: &usize| ByteOrder::NATIVE.u64(sample, *at);
+        let all = self.places.iter().flatten().map(told);
+        // The first that is ours, as either may be.
+        let own = all.flatten().find(|id| is_own(*id));
+        let own = own.or_else(|| self.ids.first().copied()).unwrap_or(0);
+        for &at in self.places.iter().flatten() {
+            if let Some(place) = sample.get_mut(at..at + 8) {
+                place.copy_from_slice(&own.to_ne_bytes());
+            }
+        }
+    }
 }
 
 impl KernelFaults {
@@ -115,6 +169,9 @@ impl KernelFaults {
     fn mend_record(&self, kind: RecordType, record: &mut [u8]) -> usize {
         if kind == RecordType::MMAP2 && !self.has_build_ids {
             take_back_build_id(record);
+        }
+        if let (RecordType::SAMPLE, Some(sampler)) = (kind, &self.sampler) {
+            sampler.mend(record);
         }
         let end = trailer_end(kind, record, self.trailer, ByteOrder::NATIVE);
         if end < record.len()
@@ -147,11 +204,13 @@ fn kind_and_size(records: &[u8]) -> Option<(RecordType, usize)> {
 
 #[cfg(test)]
 mod tests {
-    use super::KernelFaults;
+    use super::{KernelFaults, Sampler};
     use crate::body::{Body, BpfEvent, FileIdentity, Ksymbol, Mmap2, Name, TextPoke};
     use crate::write::{Trailer, append_short};
     use crate::{Event, Events, Record};
-    use prof_abi::{AttrFlags, BuildId, ByteOrder, CpuMode, EventAttr, Misc, SampleType};
+    use prof_abi::{
+        AttrFlags, BuildId, ByteOrder, CpuMode, EventAttr, Misc, RecordType, SampleType,
+    };
 
     const IDS: [u64; 2] = [7, 8];
 
@@ -230,6 +289,7 @@ mod tests {
         let faults = KernelFaults {
             trailer: trailer().size(),
             has_build_ids: false,
+            sampler: None,
         };
         for body in bodies() {
             for more in [0, 24, 32, 56, 96] {
@@ -284,6 +344,7 @@ mod tests {
         let faults = KernelFaults {
             trailer: trailer().size(),
             has_build_ids: false,
+            sampler: None,
         };
         let (unasked, asked) = (events(AttrFlags(0)), events(AttrFlags::BUILD_ID));
         // Disks: virtio, sd, loop, md, nvme; anonymous devices.
@@ -311,5 +372,45 @@ mod tests {
             faults.mend(&mut record);
             assert_eq!(record, before, "{len}");
         }
+    }
+
+    /// A sample with these words, first its identifier.
+    fn sample(words: &[u64]) -> Vec<u8> {
+        let mut sample = RecordType::SAMPLE.0.to_ne_bytes().to_vec();
+        sample.extend(0_u16.to_ne_bytes());
+        let size = u16::try_from(8 + 8 * words.len()).expect("short");
+        sample.extend(size.to_ne_bytes());
+        sample.extend(words.iter().flat_map(|word| word.to_ne_bytes()));
+        sample
+    }
+
+    #[test]
+    fn a_sample_of_the_only_event_that_samples_is_its_own() {
+        // identifier, tid, time, id, cpu
+        let attr = EventAttr {
+            sample_type: attr(AttrFlags(0)).sample_type.with(SampleType::ID),
+            ..EventAttr::default()
+        };
+        let faults = KernelFaults {
+            trailer: 0,
+            has_build_ids: false,
+            sampler: Sampler::new(&attr, vec![9, 7]),
+        };
+        for (told, mended) in [((9, 9), 9), ((7, 3), 7), ((3, 9), 9), ((3, 4), 7)] {
+            let mut records = sample(&[told.0, 40, 1234, told.1, 0]);
+            faults.mend(&mut records);
+            let wanted = sample(&[mended, 40, 1234, mended, 0]);
+            assert_eq!(records, wanted, "{told:?}");
+        }
+        assert_eq!(
+            Sampler::new(&attr, vec![9, 0]),
+            None,
+            "of a task that had ended"
+        );
+        assert_eq!(Sampler::new(&EventAttr::default(), vec![9]), None, "no ids");
+        // One that is cut short.
+        let mut short = sample(&[3, 40]);
+        faults.mend(&mut short);
+        assert_eq!(short, sample(&[7, 40]));
     }
 }

@@ -66,7 +66,7 @@ pub use event::{Event, Events};
 pub use features::*;
 pub use fields::{BodyError, Encoder, Short};
 pub use header::{Header, Mode};
-pub use kernel_faults::KernelFaults;
+pub use kernel_faults::{KernelFaults, Sampler};
 pub use layout::{RECORD_HEADER, SampleId, SampleLayout};
 pub use lbr::call_chain_of_branches;
 pub use losses::{Losses, Lost};

@@ -4,6 +4,7 @@ use crate::affinity::Mover;
 use crate::filter::Filter;
 use crate::open::{OpenEvent, OpenSet, RingSlot};
 use crate::options::Affinity;
+use crate::planned::Role;
 use crate::queue::{Piece, Sender};
 use crate::stream::Reader;
 use crate::traces::{AreaPlan, Areas};
@@ -11,8 +12,8 @@ use crate::tree::Tree;
 use crate::trim::Trim;
 use crate::waits::{Parts, Readings};
 use prof_abi::AttrFlags;
-use prof_perfdata::KernelFaults;
 use prof_perfdata::write::Trailer;
+use prof_perfdata::{KernelFaults, Sampler};
 use prof_sys::signal::Thread;
 use prof_sys::{Event, PollSet, Records, Waker};
 use std::io;
@@ -521,6 +522,19 @@ fn faults_of(events: &[OpenEvent]) -> KernelFaults {
     KernelFaults {
         trailer: attrs().next().map_or(0, |attr| Trailer::of(attr).size()),
         has_build_ids: attrs().any(|attr| attr.flags.has(AttrFlags::BUILD_ID)),
+        sampler: only_sampler(events),
+    }
+}
+
+/// The event of all samples, where there is one only.
+fn only_sampler(events: &[OpenEvent]) -> Option<Sampler> {
+    let mut sampling = events
+        .iter()
+        .filter(|event| event.planned.role == Role::Samples);
+    let (only, another) = (sampling.next()?, sampling.next());
+    match another {
+        None => Sampler::new(&only.planned.attr, only.ids()),
+        Some(_) => None,
     }
 }
 
