@@ -181,6 +181,48 @@ fn no_chain_is_wrong_over_many_samples() {
     assert_eq!(wrong, Vec::<String>::new());
 }
 
+/// Below a signal's handler, and where it ends, is what was interrupted; also while the
+/// kernel sets the registers for the one or takes them back for the other.
+#[test]
+fn stacks_of_signals_go_on_with_what_was_interrupted() {
+    let test = "stacks_of_signals_go_on_with_what_was_interrupted";
+    let Some(program) = c_program(test, "signals") else {
+        return;
+    };
+    let recording = scratch().join("unwinding-signals.data");
+    let output = prof_command()
+        .args(["record", "-q", "-F", "4000", "-g", "-o"])
+        .args([recording.as_os_str(), "--".as_ref(), program.as_os_str()])
+        .output()
+        .expect("prof starts");
+    assert!(output.status.success(), "{output:?}");
+    let chains = chains(&recording);
+    let is_end = |name: &String| name.starts_with("__restore_rt");
+    let of_signals = chains.iter().filter_map(|chain| {
+        let at = chain.iter().position(is_end)?;
+        let before = at.checked_sub(1).and_then(|at| chain.get(at));
+        Some((before.map_or("", String::as_str), &chain[at + 1..]))
+    });
+    let (mut all, mut whole) = (0, 0);
+    for (before, below) in of_signals {
+        // The kernel's functions end with the one that all system calls begin with.
+        let is_kernel = before.starts_with("entry_SYSCALL") || before.starts_with("asm_");
+        assert!(
+            before.starts_with("on_signal") || before.is_empty() || is_kernel,
+            "{before} called by the end of a signal"
+        );
+        let expected = ["syscall", "inner", "outer", "main"];
+        for (name, expected) in below.iter().zip(expected) {
+            assert!(name.starts_with(expected), "{below:?}");
+        }
+        all += 1;
+        whole += usize::from(below.last().is_some_and(|last| last == "_start"));
+    }
+    assert!(all > 20, "{all} of {} samples", chains.len());
+    // A system call in which the registers are taken back in part is cut.
+    assert!(whole * 20 >= all * 19, "{whole} of {all} are whole");
+}
+
 /// Builds a C program of `fixtures/programs`; `None` without a compiler.
 fn c_program(test: &str, name: &str) -> Option<PathBuf> {
     let flags = ["-O2", "-fomit-frame-pointer", "-fno-optimize-sibling-calls"];

@@ -521,8 +521,8 @@ const MADE_AT_RUN_TIME: &str = "the code was made at run time, without unwind in
 /// The cure for stacks that are longer than their copied piece: it is the larger
 /// the lower the rate is, and what is beyond it is read sooner. The same rate says
 /// how large the pieces of waits are, which have none of their own. (Of waits and
-/// samples at 4000 Hz as many stacks were cut with the largest piece, and none at
-/// 999 Hz.)
+/// samples at 4000 Hz no fewer stacks were cut with the largest piece, and fewer at
+/// 999 Hz: a handful of thousands each.)
 fn more_of_each_stack(profile: &Profile) -> &'static str {
     let own_rate = |event: &&Event| event.asked > 0 && !event.is_off_cpu;
     let (by_rate, by_period): (Vec<_>, Vec<_>) = profile

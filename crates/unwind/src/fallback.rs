@@ -9,7 +9,7 @@
 
 use crate::cursor::Caller;
 use crate::{Base, CallBefore, CodeAt, Cursor, FpFrom, Machine, Process, Registers, Unwinder};
-use crate::{code_frame, made};
+use crate::{code_frame, made, signal_frame};
 use prof_profile::{Avma, ChainEnd};
 
 /// How far behind a call's target an address counts as the same function.
@@ -25,7 +25,7 @@ pub(crate) fn caller(
     if let Some(code) = made::at(cursor, process) {
         return made::caller(unwinder, cursor, code, process);
     }
-    if let Some(caller) = from_signal(unwinder, registers, process) {
+    if let Some(caller) = signal_frame::interrupted(unwinder, cursor, process) {
         return Ok(caller);
     }
     if cursor.is_exact()
@@ -266,43 +266,6 @@ fn popped(
     caller.set_pc(process.word(slot, machine.word())?);
     caller.set(machine.sp(), slot.checked_add(word)?);
     follows_call(unwinder, &caller, process).then(|| Caller::found(caller, fp, slot))
-}
-
-/// The interrupted frame, if `registers` stand at a signal return:
-/// `mov $15,%rax; syscall`, which musl and Go have without unwind
-/// information. The stack pointer is then at the kernel's `ucontext`.
-pub(crate) fn from_signal(
-    unwinder: &Unwinder,
-    registers: &Registers,
-    process: &mut impl Process,
-) -> Option<Caller> {
-    if registers.machine() != Machine::X86_64 {
-        return None;
-    }
-    const RETURN: [u8; 9] = [0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05];
-    /// Offset of `uc_mcontext.gregs` in `ucontext`, bytes.
-    const GREGS: u64 = 40;
-    /// DWARF numbers in the order of gregs: r8 to r15, di, si, bp, bx, dx,
-    /// ax, cx, sp; the pc follows.
-    const ORDER: [u8; 16] = [8, 9, 10, 11, 12, 13, 14, 15, 5, 4, 6, 3, 1, 0, 2, 7];
-    let mut code = [0; RETURN.len()];
-    let got = unwinder.code(Avma(registers.pc()), &mut code, process);
-    if got != code.len() || code != RETURN {
-        return None;
-    }
-    let at = registers.sp().checked_add(GREGS)?;
-    at.checked_add(ORDER.len() as u64 * 8)?;
-    let mut word = |index: u64| process.word(at.checked_add(index * 8)?, 8);
-    let mut caller = *registers;
-    for (index, number) in ORDER.into_iter().enumerate() {
-        caller.set(number, word(index as u64)?);
-    }
-    caller.set_pc(word(ORDER.len() as u64)?);
-    Some(Caller {
-        is_exact: true,
-        base: Base::Other,
-        ..Caller::found(caller, FpFrom::Other, at + ORDER.len() as u64 * 8)
-    })
 }
 
 /// Whether the caller's pc follows a call, or that cannot be told.

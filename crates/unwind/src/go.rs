@@ -17,7 +17,9 @@
 //! ```
 
 use crate::cursor::{Caller, DsoFrame};
-use crate::{Base, CallBefore, CodeAt, Cursor, FpFrom, Machine, Process, StepBy, Unwinder};
+use crate::{
+    Base, CallBefore, CodeAt, Cursor, FpFrom, Machine, Process, StepBy, Unwinder, signal_frame,
+};
 use prof_profile::{Avma, ChainEnd, Svma};
 
 /// Slots of a frame in which the call that switched stacks is looked for: the
@@ -32,7 +34,7 @@ pub(crate) fn not_called(
     process: &mut impl Process,
 ) -> Result<Caller, ChainEnd> {
     let registers = frame.cursor.registers();
-    if let Some(caller) = crate::fallback::from_signal(unwinder, registers, process) {
+    if let Some(caller) = signal_frame::interrupted(unwinder, frame.cursor, process) {
         return Ok(caller);
     }
     let as_entered = Cursor::innermost(*registers);

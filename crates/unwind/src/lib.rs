@@ -38,6 +38,7 @@ mod made_frames;
 mod memory;
 mod registers;
 mod row;
+mod signal_frame;
 mod source;
 mod steps;
 mod symbols;

@@ -88,8 +88,10 @@ impl Row {
             _ => [0, 2],
         };
         let is_saved = |wanted: &u8| saves.iter().any(|(number, _)| number == wanted);
-        let keeps_exception =
-            matches!(return_register, 8 | 16) && of_exceptions.iter().all(is_saved);
+        // A signal's frame has all registers.
+        let keeps_exception = !is_signal_frame
+            && matches!(return_register, 8 | 16)
+            && of_exceptions.iter().all(is_saved);
         Some(Self {
             cfa,
             saves: saves.into(),

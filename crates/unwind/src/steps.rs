@@ -6,7 +6,7 @@ use crate::dso::Rules;
 use crate::row::Cfa;
 use crate::{
     CallBefore, CodeAt, Cursor, Machine, Process, Registers, Step, StepBy, Unwinder, fallback,
-    followed, go, leaving, lua,
+    followed, go, leaving, lua, signal_frame,
 };
 use prof_profile::{Avma, ChainEnd};
 
@@ -193,7 +193,7 @@ impl Unwinder {
         if machine == Machine::Aarch64 {
             return fallback::caller(self, cursor, process);
         }
-        if let Some(caller) = fallback::from_signal(self, &cursor.registers, process) {
+        if let Some(caller) = signal_frame::interrupted(self, cursor, process) {
             return Ok(caller);
         }
         let at = bias.to_svma(cursor.lookup());
@@ -229,6 +229,22 @@ impl Unwinder {
     }
 
     fn find_caller(
+        &mut self,
+        cursor: &Cursor,
+        process: &mut impl Process,
+    ) -> Result<Caller, ChainEnd> {
+        if let Some(registers) = signal_frame::before_handler(self, cursor, process) {
+            let cursor = Cursor {
+                registers,
+                ..*cursor
+            };
+            return self.caller_in_place(&cursor, process);
+        }
+        self.caller_in_place(cursor, process)
+    }
+
+    /// The caller of a frame whose registers are as its code has them.
+    fn caller_in_place(
         &mut self,
         cursor: &Cursor,
         process: &mut impl Process,
