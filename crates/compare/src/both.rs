@@ -116,6 +116,7 @@ fn three_of(before: &Profile, after: &Profile, (left, right): (EventId, EventId)
         period: before.period.saturating_add(after.period),
         lost: before.lost.saturating_add(after.lost),
         has_callchain: before.has_callchain || after.has_callchain,
+        is_overwritten: before.is_overwritten || after.is_overwritten,
         ..before.clone()
     };
     [

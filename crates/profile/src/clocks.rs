@@ -128,6 +128,7 @@ fn together(events: &[Event]) -> Event {
         weight_is_ns: true,
         is_off_cpu: false,
         has_callchain: events.iter().any(|event| event.has_callchain),
+        is_overwritten: events.iter().any(|event| event.is_overwritten),
     }
 }
 

@@ -44,6 +44,8 @@ pub struct Event {
     pub is_off_cpu: bool,
     /// Whether its samples carry call chains.
     pub has_callchain: bool,
+    /// Whether the kernel overwrote its rings, of which the recording has the newest.
+    pub is_overwritten: bool,
 }
 
 /// Events that were counted together (`-e '{a,b}'`).

@@ -318,7 +318,7 @@ pub fn caveats(profile: &Profile) -> Vec<Caveat> {
     let trust = &profile.trust;
     let mut caveats = Vec::new();
     damages(trust, &mut caveats);
-    losses(trust, &mut caveats);
+    losses(profile, &mut caveats);
     saturated(profile, &mut caveats);
     let mut shares = Vec::new();
     cut_stacks(profile, &mut shares);
@@ -402,14 +402,22 @@ fn unseen(trust: &Trust) -> Option<Caveat> {
     })
 }
 
-fn losses(trust: &Trust, caveats: &mut Vec<Caveat>) {
+fn losses(profile: &Profile, caveats: &mut Vec<Caveat>) {
     const LATE: &str = "the recorder did not empty the ring buffers in time";
     const LARGER: &str = "record with larger buffers (-m 16M) or a lower rate (-F 99)";
+    // Rings that the kernel overwrites are emptied when a file is due.
+    const PAUSED: &str =
+        "they came while the rings that the kernel overwrites stood still to be read";
+    let trust = &profile.trust;
+    let mut lossy = profile.events.iter().filter(|it| it.lost > 0).peekable();
+    let is_paused = lossy.peek().is_some() && lossy.all(|it| it.is_overwritten);
+    let late = if is_paused { PAUSED } else { LATE };
     let mut add = |what: String, cause: String| {
+        let cure = if cause.starts_with(LATE) { LARGER } else { "" };
         caveats.push(Caveat {
             what,
             cause,
-            cure: LARGER.into(),
+            cure: cure.into(),
             share: None,
         });
     };
@@ -422,7 +430,7 @@ fn losses(trust: &Trust, caveats: &mut Vec<Caveat>) {
         };
         add(
             format!("{} ({share}) {} lost", trust.lost, were(trust.lost)),
-            format!("{LATE}{beside}"),
+            format!("{late}{beside}"),
         );
     }
     if trust.lost_records > 0 {
@@ -432,7 +440,7 @@ fn losses(trust: &Trust, caveats: &mut Vec<Caveat>) {
                 several(trust.lost_records, "record"),
                 were(trust.lost_records)
             ),
-            format!("{LATE}; the recording does not tell how many of them were samples"),
+            format!("{late}; the recording does not tell how many of them were samples"),
         );
     }
     if trust.lost_side_band > 0 {

@@ -21,7 +21,7 @@ use crate::task_table::TaskTable;
 use crate::trusting::{self, Outline};
 use crate::wait_kinds;
 use crate::wakes::Wakes;
-use prof_abi::{CpuMode, Misc, RecordType, SampleType};
+use prof_abi::{AttrFlags, CpuMode, Misc, RecordType, SampleType};
 use prof_live::{LiveSummary, Processes};
 use prof_perfdata::{
     Body, Features, Record, Sample as RawSample, Share, Shares, WaitWord, is_off_cpu,
@@ -660,6 +660,7 @@ fn event_of(event: &prof_perfdata::Event) -> Event {
         weight_is_ns: is_software_clock || is_off_cpu,
         is_off_cpu,
         has_callchain: event.attr.sample_type.has(SampleType::CALLCHAIN),
+        is_overwritten: event.attr.flags.has(AttrFlags::WRITE_BACKWARD),
         ..Event::default()
     }
 }

@@ -1,7 +1,7 @@
 //! What the lines of trust say.
 
 use super::{
-    chain_end, chain_end_of_any, cut_stacks, lines, lines_within, unnamed_frames, wrapped,
+    chain_end, chain_end_of_any, cut_stacks, lines, lines_within, losses, unnamed_frames, wrapped,
 };
 use prof_profile::{ChainEnd, ChainSource, Damage, DsoKind, Event, Profile, UnnamedReason};
 use prof_sketch::Sketch;
@@ -135,6 +135,32 @@ fn the_runtime_that_was_sampled_is_told_how_to_help() {
         all.iter().all(|cure| cure.contains("erl +JPperf true")),
         "{all:?}"
     );
+}
+
+#[test]
+fn what_overwritten_rings_miss_has_another_cause_than_a_late_recorder() {
+    let caveat = |overwritten: [bool; 2]| {
+        let mut profile = Profile::default();
+        profile.events = overwritten
+            .map(|is_overwritten| Event {
+                lost: 3,
+                is_overwritten,
+                ..Event::default()
+            })
+            .to_vec();
+        profile.events.push(Event::default());
+        profile.trust.samples = 94;
+        profile.trust.lost = 6;
+        let mut caveats = Vec::new();
+        losses(&profile, &mut caveats);
+        caveats.remove(0)
+    };
+    let paused = caveat([true, true]);
+    assert!(paused.cause.contains("stood still"), "{paused:?}");
+    assert_eq!(paused.cure, "");
+    let late = caveat([true, false]);
+    assert!(late.cause.contains("did not empty"), "{late:?}");
+    assert!(late.cure.contains("-m 16M"), "{late:?}");
 }
 
 #[test]
