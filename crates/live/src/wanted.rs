@@ -27,6 +27,9 @@ const NEW: u64 = 256;
 /// The same after a thread or a program began, or the recording: by then it runs. All
 /// samples wake readers meanwhile, which of steady programs is for nothing.
 const BEGUN: u64 = 32;
+/// So many may begin in that time. Where more do, they are short, and so are their
+/// stacks: to read each would cost more of their time than they have.
+const MOST_BEGUN: u32 = 32;
 /// Places of a thread that are wanted at a time.
 const MOST_PLACES: usize = 8;
 
@@ -38,6 +41,17 @@ pub(super) struct Wanted {
     also: FxHashMap<i32, Also>,
     /// Until this drain the stacks of new threads are wanted.
     new_until: u64,
+    begun: Begun,
+}
+
+/// Threads and programs that began lately.
+#[derive(Debug)]
+struct Begun {
+    /// They are counted from this drain on, for [`BEGUN`] drains.
+    since: u64,
+    count: u32,
+    /// Until this drain the stacks of new threads are wanted for their sake.
+    until: u64,
 }
 
 /// Memory besides the stack that tells what a thread runs.
@@ -72,7 +86,12 @@ impl Default for Wanted {
         Self {
             threads: FxHashMap::default(),
             also: FxHashMap::default(),
-            new_until: BEGUN,
+            new_until: 0,
+            begun: Begun {
+                since: 0,
+                count: 0,
+                until: BEGUN,
+            },
         }
     }
 }
@@ -109,12 +128,23 @@ impl Wanted {
 
     /// In drain `now` a thread or a program began.
     pub(super) fn begins(&mut self, now: u64) {
-        self.new_until = self.new_until.max(now + BEGUN);
+        let begun = &mut self.begun;
+        if now >= begun.since + BEGUN {
+            // Where many did so before, many will.
+            let were_many = begun.count > MOST_BEGUN && now < begun.since + 2 * BEGUN;
+            begun.count = if were_many { MOST_BEGUN } else { 0 };
+            begun.since = now;
+        }
+        begun.count = begun.count.saturating_add(1);
+        begun.until = match begun.count > MOST_BEGUN {
+            true => now,
+            false => begun.until.max(now + BEGUN),
+        };
     }
 
     /// Whether the stacks of threads that are new should be read in drain `now`.
     pub(super) fn are_new_wanted(&self, now: u64) -> bool {
-        now < self.new_until
+        now < self.new_until || now < self.begun.until
     }
 
     /// Of what was noted of a thread in drain `now`, this part would do, if one is
@@ -236,7 +266,7 @@ impl Need {
 
 #[cfg(test)]
 mod tests {
-    use super::{BEGUN, MOST_NEED, NEED, NEEDED, NEW, Need, WHOLE, Wanted};
+    use super::{BEGUN, MOST_BEGUN, MOST_NEED, NEED, NEEDED, NEW, Need, WHOLE, Wanted};
     use std::ops::Range;
 
     #[test]
@@ -329,6 +359,22 @@ mod tests {
         assert_eq!(sample(7, start + 1, true), (false, false));
         assert_eq!(sample(8, start + 2, true), (true, false));
         assert_eq!(sample(8, start + 2 + NEW, true), (false, false));
+    }
+
+    #[test]
+    fn where_many_begin_their_stacks_are_not_read() {
+        let mut wanted = Wanted::default();
+        // Each window of drains has that many.
+        let mut begin = |from: u64, many: u32| {
+            (0..many).for_each(|number| {
+                wanted.begins(from + u64::from(number) * BEGUN / u64::from(many));
+            });
+            wanted.are_new_wanted(from + BEGUN - 1)
+        };
+        assert!(begin(1000, MOST_BEGUN));
+        assert!(!begin(2000, MOST_BEGUN + 1));
+        assert!(!begin(2000 + BEGUN, MOST_BEGUN), "right behind it");
+        assert!(begin(3000, MOST_BEGUN), "later again");
     }
 
     #[test]
