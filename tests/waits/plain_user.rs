@@ -1,7 +1,7 @@
 //! Waits of programs of a user without rights.
 
-use super::truth::{SHOWN, Shown, Truth, shown_of, taken_by_host};
-use crate::oracle::{compiled, excerpt, have, may_record_all, prof_command};
+use super::truth::{SHOWN, Shown, Truth, shown_of};
+use crate::oracle::{compiled, excerpt, have, may_record_all, prof_command, taken_by_host};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,6 +1,6 @@
 //! What the programs of `waits.c` tell of their waits, beside what was recorded.
 
-use crate::oracle::{compiled, perf_at, prof_command, scratch};
+use crate::oracle::{compiled, perf_at, prof_command, scratch, taken_by_host};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -128,19 +128,6 @@ pub(super) fn script(tool: &Path, file: &Path) -> String {
 pub(super) fn agree(told: u64, seen: u64, readings: u64) -> bool {
     told.abs_diff(seen) <= told / 100 + readings * 20_000
 }
-
-/// Time that the host of a virtual machine has taken from its CPUs, ns. A
-/// thread that it takes the CPU from has no CPU time meanwhile, and does not
-/// wait either: no record tells of that.
-pub(super) fn taken_by_host() -> u64 {
-    let text = std::fs::read_to_string("/proc/stat").unwrap_or_default();
-    let field = text.split_whitespace().nth(8);
-    let ticks = field.and_then(|ticks| ticks.parse::<u64>().ok());
-    ticks.unwrap_or(0) * NS_OF_TICK
-}
-
-/// `/proc/stat` counts in hundredths of a second.
-const NS_OF_TICK: u64 = 10_000_000;
 
 /// Faults of one try that are shown.
 pub(super) const SHOWN: usize = 10;
