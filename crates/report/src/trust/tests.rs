@@ -139,15 +139,16 @@ fn the_runtime_that_was_sampled_is_told_how_to_help() {
 
 #[test]
 fn what_overwritten_rings_miss_has_another_cause_than_a_late_recorder() {
+    let lossy = |is_overwritten| Event {
+        lost: 3,
+        is_overwritten,
+        ..Event::default()
+    };
     let caveat = |overwritten: [bool; 2]| {
-        let mut profile = Profile::default();
-        profile.events = overwritten
-            .map(|is_overwritten| Event {
-                lost: 3,
-                is_overwritten,
-                ..Event::default()
-            })
-            .to_vec();
+        let mut profile = Profile {
+            events: overwritten.map(lossy).to_vec(),
+            ..Profile::default()
+        };
         profile.events.push(Event::default());
         profile.trust.samples = 94;
         profile.trust.lost = 6;
