@@ -277,33 +277,9 @@ fn follows_call(unwinder: &Unwinder, caller: &Registers, process: &mut impl Proc
 
 #[cfg(test)]
 mod tests {
-    use crate::{CodeAt, Cursor, Machine, Process, Registers, Unwinder};
-    use prof_profile::{Avma, ChainEnd};
-
-    /// Where code is that nothing can read.
-    const CODE: u64 = 0x7000_0000;
-    /// Where the stack begins.
-    const STACK: u64 = 0x1000;
-
-    struct Ended(Vec<u64>);
-
-    impl Process for Ended {
-        fn place(&mut self, pc: Avma) -> CodeAt {
-            match (CODE..CODE + 0x1000).contains(&pc.0) {
-                true => CodeAt::Anonymous,
-                false => CodeAt::Nothing,
-            }
-        }
-
-        fn word(&mut self, address: u64, _: u8) -> Option<u64> {
-            let index = address.checked_sub(STACK)? / 8;
-            self.0.get(index as usize).copied()
-        }
-
-        fn code(&mut self, _: Avma, _: &mut [u8]) -> usize {
-            0
-        }
-    }
+    use crate::fake::{CODE, FakeProcess, STACK};
+    use crate::{Cursor, Machine, Registers, Unwinder};
+    use prof_profile::ChainEnd;
 
     #[test]
     fn a_frame_pointer_of_unreadable_code_counts_where_no_return_address_may_be_above() {
@@ -313,7 +289,8 @@ mod tests {
             let mut registers = Registers::new(Machine::X86_64, CODE, STACK);
             registers.set(6, fp);
             let mut cursor = Cursor::innermost(registers);
-            let stepped = Unwinder::default().step(&mut cursor, &mut Ended(stack));
+            let mut process = FakeProcess::unreadable(stack);
+            let stepped = Unwinder::default().step(&mut cursor, &mut process);
             stepped.map(|_| cursor.pc())
         };
         assert_eq!(caller(1, 2), Ok(CODE + 0x80));
@@ -323,54 +300,18 @@ mod tests {
         assert_eq!(caller(fp, CODE + 0x40), Err(ChainEnd::Unproven));
     }
 
-    /// A process whose code can be read: a call ends at `CODE + 0x80`.
-    struct Alive(Vec<u64>);
-
-    impl Process for Alive {
-        fn place(&mut self, pc: Avma) -> CodeAt {
-            Ended(Vec::new()).place(pc)
-        }
-
-        fn word(&mut self, address: u64, size: u8) -> Option<u64> {
-            let index = address.checked_sub(STACK)? / u64::from(size);
-            self.0.get(index as usize).copied()
-        }
-
-        fn code(&mut self, at: Avma, out: &mut [u8]) -> usize {
-            for (byte, address) in out.iter_mut().zip(at.0..) {
-                *byte = if address == CODE + 0x7b { 0xe8 } else { 0x90 };
-            }
-            out.len()
-        }
-    }
+    /// A call, behind which is `CODE + 0x80`.
+    const CALL: (usize, &[u8]) = (0x7b, &[0xe8]);
 
     #[test]
     fn code_that_keeps_no_frame_pointer_is_not_taken_for_its_callers() {
         // What is interrupted: add $8,%rsp; ret. Its caller keeps a frame pointer.
-        struct NoFrame(Alive);
-        impl Process for NoFrame {
-            fn place(&mut self, pc: Avma) -> CodeAt {
-                self.0.place(pc)
-            }
-            fn word(&mut self, address: u64, size: u8) -> Option<u64> {
-                self.0.word(address, size)
-            }
-            fn code(&mut self, at: Avma, out: &mut [u8]) -> usize {
-                let len = self.0.code(at, out);
-                let freeing = [0x48, 0x83, 0xc4, 8, 0xc3];
-                for (byte, address) in out.iter_mut().zip(at.0..) {
-                    let from = address.checked_sub(CODE + 0x200);
-                    let own = from.and_then(|from| freeing.get(from as usize));
-                    *byte = own.copied().unwrap_or(*byte);
-                }
-                len
-            }
-        }
+        let freeing = [0x48, 0x83, 0xc4, 8, 0xc3];
         let stack = vec![1, CODE + 0x80, 0, 0, STACK + 80, CODE + 0x80, 0];
         let mut registers = Registers::new(Machine::X86_64, CODE + 0x200, STACK);
         registers.set(6, STACK + 32);
         let mut cursor = Cursor::innermost(registers);
-        let mut process = NoFrame(Alive(stack));
+        let mut process = FakeProcess::with_code(stack, &[CALL, (0x200, &freeing)]);
         let stepped = Unwinder::default().step(&mut cursor, &mut process);
         assert!(stepped.is_ok() && cursor.pc() == CODE + 0x80);
         assert_eq!(cursor.registers().sp(), STACK + 16);
@@ -385,7 +326,7 @@ mod tests {
             let mut registers = Registers::new(Machine::X86_64, CODE + 0x20, STACK);
             registers.set(6, fp);
             let mut cursor = Cursor::innermost(registers);
-            let mut process = Alive(stack);
+            let mut process = FakeProcess::with_code(stack, &[CALL]);
             let mut unwinder = Unwinder::default();
             let stepped = unwinder.step(&mut cursor, &mut process);
             assert!(stepped.is_ok() && cursor.pc() == CODE + 0x80);

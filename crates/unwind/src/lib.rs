@@ -55,4 +55,6 @@ pub use source::{FileSource, Source};
 pub use unwinder::{FunctionAt, Unwinder};
 
 #[cfg(test)]
+mod fake;
+#[cfg(test)]
 mod tests;

@@ -47,36 +47,14 @@ impl MadeFrames {
 mod tests {
     use super::MadeFrames;
     use crate::code_frame::Slot;
-    use crate::{CodeAt, Process};
-    use prof_profile::Avma;
-
-    /// Code that begins at 0x1000.
-    struct Made(Vec<u8>);
-
-    impl Process for Made {
-        fn place(&mut self, _: Avma) -> CodeAt {
-            CodeAt::Anonymous
-        }
-
-        fn word(&mut self, _: u64, _: u8) -> Option<u64> {
-            None
-        }
-
-        fn code(&mut self, at: Avma, out: &mut [u8]) -> usize {
-            let from = (at.0 - 0x1000) as usize;
-            let there = self.0.get(from..).unwrap_or_default();
-            let len = there.len().min(out.len());
-            out[..len].copy_from_slice(&there[..len]);
-            len
-        }
-    }
+    use crate::fake::{CODE, FakeProcess};
 
     #[test]
     fn code_that_was_made_anew_is_looked_at_again() {
         let mut frames = MadeFrames::default();
         let mut above = |code: &[u8]| {
             let code = [code, &[0x90; 16][..]].concat();
-            let found = frames.by_next_return(0x1000, &mut Made(code));
+            let found = frames.by_next_return(CODE, &mut FakeProcess::of_code(code));
             found.map(|frame| frame.return_address)
         };
         // add $16,%rsp; ret

@@ -118,50 +118,17 @@ fn registers_of(callee: &Registers, context: u64, process: &mut impl Process) ->
 #[cfg(test)]
 mod tests {
     use super::{GREGS, ORDER, PC, RETURN, SEGMENTS, USER_SEGMENTS};
-    use crate::{CodeAt, Cursor, Machine, Process, Registers, Unwinder};
-    use prof_profile::Avma;
+    use crate::fake::{CODE, FakeProcess, STACK};
+    use crate::{Cursor, Machine, Registers, Unwinder};
 
-    /// What ends the signal, and behind it the interrupted function, which calls at its
-    /// start and has no frame.
-    const CODE: u64 = 0x7000_0000;
+    /// The interrupted function, which calls at its start and has no frame. What ends
+    /// the signal is before it, at `CODE`.
     const FUNCTION: u64 = CODE + 0x100;
-    const STACK: u64 = 0x1000;
     /// The interrupted stack.
     const SP: u64 = STACK + 0x200;
 
-    struct Signalled(Vec<u64>);
-
-    impl Process for Signalled {
-        fn place(&mut self, pc: Avma) -> CodeAt {
-            match (CODE..CODE + 0x1000).contains(&pc.0) {
-                true => CodeAt::Anonymous,
-                false => CodeAt::Nothing,
-            }
-        }
-
-        fn word(&mut self, address: u64, _: u8) -> Option<u64> {
-            let index = address.checked_sub(STACK)? / 8;
-            self.0.get(index as usize).copied()
-        }
-
-        fn code(&mut self, at: Avma, out: &mut [u8]) -> usize {
-            let mut code = vec![0x90; 0x1000];
-            code[..RETURN.len()].copy_from_slice(&RETURN);
-            // A call whose return address is FUNCTION + 5; a ret at FUNCTION + 0x20.
-            code[0x100] = 0xe8;
-            code[0x120] = 0xc3;
-            let from =
-                at.0.checked_sub(CODE)
-                    .and_then(|from| code.get(from as usize..));
-            let from = from.unwrap_or_default();
-            let len = from.len().min(out.len());
-            out[..len].copy_from_slice(&from[..len]);
-            len
-        }
-    }
-
     /// A stack with the frame of a signal at its start, which came at the `ret`.
-    fn stack(segments: u64) -> Signalled {
+    fn stack(segments: u64) -> FakeProcess {
         let mut words = vec![0; 0x100];
         words[0] = CODE;
         let mut put = |offset: u64, word: u64| words[1 + offset as usize / 8] = word;
@@ -170,11 +137,13 @@ mod tests {
         let sp = ORDER.iter().position(|number| *number == 7).expect("there");
         put(GREGS + sp as u64 * 8, SP);
         words[(SP - STACK) as usize / 8] = FUNCTION + 5;
-        Signalled(words)
+        // A call whose return address is FUNCTION + 5; a ret at FUNCTION + 0x20.
+        let code: [(usize, &[u8]); 3] = [(0, &RETURN), (0x100, &[0xe8]), (0x120, &[0xc3])];
+        FakeProcess::with_code(words, &code)
     }
 
     /// Where the walk gets in one step from a place with the stack pointer there.
-    fn caller(pc: u64, sp: u64, mut process: Signalled) -> Option<(u64, u64)> {
+    fn caller(pc: u64, sp: u64, mut process: FakeProcess) -> Option<(u64, u64)> {
         let mut cursor = Cursor::innermost(Registers::new(Machine::X86_64, pc, sp));
         let stepped = Unwinder::default().step(&mut cursor, &mut process);
         stepped

@@ -157,35 +157,14 @@ impl Unwinder {
 #[cfg(test)]
 mod tests {
     use super::Unwinder;
-    use crate::{CodeAt, Machine, Process, Registers};
-    use prof_profile::Avma;
-
-    /// Code at 0x1000.
-    struct Code(Vec<u8>);
-
-    impl Process for Code {
-        fn place(&mut self, _: Avma) -> CodeAt {
-            CodeAt::Anonymous
-        }
-
-        fn word(&mut self, _: u64, _: u8) -> Option<u64> {
-            None
-        }
-
-        fn code(&mut self, at: Avma, out: &mut [u8]) -> usize {
-            let from = at.0.checked_sub(0x1000).map(|from| from as usize);
-            let there = from.and_then(|from| self.0.get(from..)).unwrap_or_default();
-            let len = there.len().min(out.len());
-            out[..len].copy_from_slice(&there[..len]);
-            len
-        }
-    }
+    use crate::fake::{CODE, FakeProcess};
+    use crate::{Machine, Registers};
 
     #[test]
     fn a_call_of_exec_is_told_by_its_number() {
         let is = |machine: Machine, code: &[u8]| {
-            let pc = 0x1008 + code.len() as u64;
-            let mut process = Code([&[0x90; 8][..], code].concat());
+            let pc = CODE + 8 + code.len() as u64;
+            let mut process = FakeProcess::of_code([&[0x90; 8][..], code].concat());
             let registers = Registers::new(machine, pc, 0x8000);
             Unwinder::default().is_in_exec(&registers, &mut process)
         };
@@ -198,6 +177,7 @@ mod tests {
         assert!(is(Machine::Aarch64, &arm));
         assert!(!is(Machine::X86_64, &arm));
         let unreadable = Registers::new(Machine::X86_64, 4, 0x8000);
-        assert!(!Unwinder::default().is_in_exec(&unreadable, &mut Code(vec![])));
+        let mut process = FakeProcess::default();
+        assert!(!Unwinder::default().is_in_exec(&unreadable, &mut process));
     }
 }
