@@ -19,7 +19,7 @@ const MACHINE: Machine = if cfg!(target_arch = "aarch64") {
 const ROUND: usize = 1 << 20;
 
 pub(crate) struct Chains {
-    unwinder: LiveUnwinder<Gone>,
+    unwinder: LiveUnwinder,
     /// Of the next round.
     records: Vec<u8>,
     converted: u64,

@@ -29,6 +29,24 @@ pub trait TargetMemory {
     }
 }
 
+impl<M: TargetMemory + ?Sized> TargetMemory for Box<M> {
+    fn read(&self, pid: i32, address: u64, out: &mut [u8]) -> usize {
+        (**self).read(pid, address, out)
+    }
+
+    fn read_words(&self, pid: i32, addresses: &[u64], out: &mut [u64]) -> usize {
+        (**self).read_words(pid, addresses, out)
+    }
+
+    fn own_number(&self, tid: i32) -> i32 {
+        (**self).own_number(tid)
+    }
+
+    fn writes_perf_map(&self, pid: i32) -> bool {
+        (**self).writes_perf_map(pid)
+    }
+}
+
 /// Bytes read at once; deep stacks are read whole.
 pub(super) const PIECE: u64 = 16384;
 /// The smallest page that there is, bytes.

@@ -45,6 +45,10 @@ struct Counts {
     malformed: u64,
 }
 
+/// Unwinding is compiled here, once, and not by each crate that has a memory of its
+/// own kind: a read is a system call, beside which a call through a table is nothing.
+type SomeMemory = Box<dyn TargetMemory + Send>;
+
 /// Turns samples with registers and a piece of stack into samples with a call
 /// chain; passes on everything else.
 ///
@@ -53,7 +57,7 @@ struct Counts {
 /// sample that runs into code of which no record has told yet is held back
 /// until the next drain, and so is, for some drains, one whose chain rests on
 /// memory that was read later.
-pub struct LiveUnwinder<M> {
+pub struct LiveUnwinder {
     events: Events,
     rewriters: Vec<UserChainRewriter>,
     /// The event whose samples are of threads that then stand still.
@@ -63,7 +67,7 @@ pub struct LiveUnwinder<M> {
     machine: Machine,
     processes: Processes,
     alive: Alive,
-    chains: Chains<LiveFiles, M>,
+    chains: Chains<LiveFiles, SomeMemory>,
     held: Held,
     /// Those of them, by thread and time, that exec seemed to have left behind.
     stale: FxHashSet<(i32, u64)>,
@@ -112,14 +116,14 @@ impl Held {
     }
 }
 
-impl<M: TargetMemory> LiveUnwinder<M> {
+impl LiveUnwinder {
     /// For records of events opened with these attributes and ids; `machine`
     /// is that of the kernel.
     pub fn new(
         events: Vec<(EventAttr, Vec<u64>)>,
         machine: Machine,
         switches: Switches,
-        memory: M,
+        memory: impl TargetMemory + Send + 'static,
     ) -> Self {
         let rewriters = events
             .iter()
@@ -137,7 +141,7 @@ impl<M: TargetMemory> LiveUnwinder<M> {
             machine,
             processes: Processes::for_unwinding(),
             alive: Alive::default(),
-            chains: Chains::new(LiveFiles::default(), memory),
+            chains: Chains::new(LiveFiles::default(), Box::new(memory)),
             held: Held::default(),
             stale: FxHashSet::default(),
             outbox: Outbox::default(),

@@ -55,7 +55,7 @@ pub(crate) fn written_attr(opened: &EventAttr, switches: Switches) -> EventAttr 
 /// makes the queue between them grow, up to its bound, and never holds up a
 /// ring before that.
 pub(crate) struct Unwinding {
-    unwinder: LiveUnwinder<ProcessMemory>,
+    unwinder: LiveUnwinder,
     /// Where memory of deep stacks is ordered, if that can be read before
     /// their threads go on.
     orders: Option<Arc<Snapshots>>,

@@ -102,7 +102,7 @@ fn nothing_is_kept_of_the_ended_when_their_last_samples_come_late() {
     };
     let events = vec![(attr.clone(), vec![1])];
     let mut unwinder = LiveUnwinder::new(events, Machine::X86_64, Switches::Drop, NoMemory);
-    let wait = |unwinder: &mut LiveUnwinder<NoMemory>| {
+    let wait = |unwinder: &mut LiveUnwinder| {
         (0..10).for_each(|_| unwinder.round(&[], &mut |_| ()));
     };
     for pid in (10..=1000).step_by(10) {
@@ -129,7 +129,7 @@ fn nothing_is_kept_of_processes_that_ended() {
     };
     let events = vec![(attr, vec![1])];
     let mut unwinder = LiveUnwinder::new(events, Machine::X86_64, Switches::Drop, NoMemory);
-    let size = |unwinder: &LiveUnwinder<NoMemory>| unwinder.processes.len() + unwinder.alive.len();
+    let size = |unwinder: &LiveUnwinder| unwinder.processes.len() + unwinder.alive.len();
     let mut most = 0;
     for number in 1..=5000 {
         let records = short_process(number * 10, number as u64, sample_type);
