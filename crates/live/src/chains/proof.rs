@@ -84,9 +84,15 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
     pub(super) fn unsure_slots(&mut self, proven: usize, joined: usize) -> Option<Vec<(u64, u64)>> {
         // The outermost need no more proof, as a rule all but the innermost.
         let steady = self.outer.steady(joined, self.drain);
+        let walked = self.inner.get(proven..).unwrap_or_default();
+        let mut at = self.outer.outside(joined, &self.straight);
         let mut weighed = Weighed {
             uncalm: self.outer.uncalm_slots(self.drain),
-            repeats: Repeats::of(self.copied_pcs(proven, joined)),
+            repeats: match walked.is_empty() && at <= steady {
+                // None will be asked for.
+                true => Repeats::default(),
+                false => Repeats::of(self.copied_pcs(proven, joined)),
+            },
             callee: proven
                 .checked_sub(1)
                 .and_then(|at| self.inner.get(at))
@@ -95,11 +101,9 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
             is_settled: true,
             unsure: Vec::new(),
         };
-        let walked = self.inner.get(proven..).unwrap_or_default();
         walked
             .iter()
             .for_each(|frame| self.weigh(frame, &mut weighed));
-        let mut at = self.outer.outside(joined, &self.straight);
         let copied = self.outer.until(joined).get(at);
         weighed.callee = copied.map(|frame| frame.pc).or(weighed.callee);
         while at > steady
@@ -209,6 +213,7 @@ struct Weighed {
 
 /// Pairs of callee and caller that occur in a copied stack, by return
 /// addresses: a recursion repeats them.
+#[derive(Default)]
 struct Repeats {
     pairs: FxHashSet<(u64, u64)>,
     /// The pair that was found last: most likely the next is the same.
