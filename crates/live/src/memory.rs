@@ -197,6 +197,14 @@ impl Copied<'_> {
         self.dump.start..end
     }
 
+    /// From this address on nothing was copied.
+    pub(super) fn end(&self) -> u64 {
+        let pieces = self.pieces.iter();
+        let ends = pieces.map(|(start, bytes)| start.saturating_add(bytes.len() as u64));
+        let told = self.told.last().map(|&(at, _)| at.saturating_add(8));
+        ends.chain(told).fold(self.dump.end(), u64::max)
+    }
+
     /// The word of `size` bytes at `address`, if copied.
     pub(super) fn word(&self, address: u64, size: u8) -> Option<u64> {
         self.dump

@@ -53,16 +53,31 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
     /// another now, as so many further out than the first; `None` if not all could be
     /// read.
     fn changed_since(&self, at: usize, words: &mut Words<'_, M>) -> Option<Option<usize>> {
-        let frames = self.outer.popped_from(at);
         let outermost = self.outer.outermost_popped()?;
         let end = outermost.slot.saturating_add(words.size.into());
-        let copied = self.sample.copied();
+        let (copied, size) = (self.sample.copied(), words.size);
+        let copied_until = copied.end();
+        let mut is_other = |slot: u64, expected: u64| {
+            let then = match slot < copied_until {
+                true => copied.word(slot, size),
+                false => None,
+            };
+            let word = then.or_else(|| words.at(slot, end))?;
+            Some(word != expected)
+        };
         let mut changed = None;
-        for (outward, frame) in frames.enumerate() {
+        if let Some(returns) = self.outer.returns_popped_from(at) {
+            for (outward, it) in returns.iter().rev().enumerate() {
+                if is_other(it.slot, it.pc)? {
+                    changed = Some(outward);
+                }
+            }
+            return Some(changed);
+        }
+        for (outward, frame) in self.outer.popped_from(at).enumerate() {
             let fp = frame.fp_slot().map(|slot| (slot, frame.fp));
             for (slot, expected) in fp.into_iter().chain([(frame.slot, frame.pc)]) {
-                let then = copied.word(slot, words.size);
-                if then.or_else(|| words.at(slot, end))? != expected {
+                if is_other(slot, expected)? {
                     changed = Some(outward);
                 }
             }

@@ -1,6 +1,7 @@
 //! Frames that the thread has left: it may come back to them.
 
 use super::{OuterFrames, SHARED};
+use crate::frames::Return;
 use crate::known_frame::Known;
 use crate::popped::Popped;
 
@@ -32,6 +33,12 @@ impl OuterFrames {
     pub(crate) fn popped_from(&self, at: usize) -> impl Iterator<Item = &Known> {
         let left = self.frames.left().get(..=at).unwrap_or_default();
         left.iter().rev().chain(self.popped.from(at))
+    }
+
+    /// The return addresses of the frames that [`OuterFrames::popped_from`] gives, the
+    /// outermost first, where they are at hand and all that is to be compared.
+    pub(crate) fn returns_popped_from(&self, at: usize) -> Option<&[Return]> {
+        self.frames.left_returns(at.checked_add(1)?)
     }
 
     /// The outermost popped frame.

@@ -22,7 +22,7 @@ mod seen;
 mod settled;
 mod shares;
 
-use super::frames::Frames;
+use super::frames::{Frames, Return};
 use super::known_frame::Known;
 use super::popped::Popped;
 use super::slot_history::SlotHistory;
@@ -178,7 +178,8 @@ impl OuterFrames {
     /// Bytes that it takes, about.
     pub(super) fn held_bytes(&self) -> usize {
         let shared = self.shared.len() * SHARED * size_of::<u64>();
-        let frames = self.frames.capacity() * size_of::<Known>();
+        let each = size_of::<Known>() + size_of::<Return>();
+        let frames = self.frames.capacity() * each;
         frames + shared + self.popped.held_bytes() + self.history.held_bytes()
     }
 

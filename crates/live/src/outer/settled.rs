@@ -2,6 +2,7 @@
 //! they changed unseen.
 
 use super::OuterFrames;
+use crate::frames::Return;
 use crate::known_frame::Known;
 use crate::memory::Copied;
 use prof_unwind::StackDump;
@@ -56,11 +57,16 @@ impl OuterFrames {
                 Some(pc) if pc == frame.pc && !is_popped(frame) => frame.is_repointed(copied, word),
                 _ => gone(frame),
             };
-            let suspects = self.frames.get(range.clone()).unwrap_or_default();
-            suspects
-                .iter()
-                .position(is_gone)
-                .map(|first| range.start + first)
+            let is_as_it_was = |it: &Return| {
+                it.slot >= copied.dump.start && piece.word(it.slot, word) == Some(it.pc)
+            };
+            let is_gone = |at: &usize| self.frames.get(*at).is_some_and(is_gone);
+            let returns = self.frames.returns().get(range.clone());
+            let numbered = range.clone().zip(returns.unwrap_or_default());
+            let suspects = numbered.filter(|(_, it)| !is_as_it_was(it));
+            let suspect = suspects.map(|(at, _)| at).find(is_gone);
+            let pointed = self.frames.pointed(&range).iter().copied().find(is_gone);
+            suspect.into_iter().chain(pointed).min()
         };
         let first = pieces.chain([dump]).filter_map(first).min();
         if let Some(first) = first {
