@@ -325,14 +325,25 @@ const AGAIN: u64 = CODE + 0x200;
 
 /// A process that is so deep in a recursion, without what it does innermost.
 fn recursion() -> Fixture {
+    recursion_of(LEVELS)
+}
+
+fn recursion_of(levels: usize) -> Fixture {
     let fixture = Fixture::new();
     let record = |level: usize| {
         let next = STACK + 16 * (level as u64 + 1);
-        let pc = if level + 1 < LEVELS { AGAIN } else { 0 };
+        let pc = if level + 1 < levels { AGAIN } else { 0 };
         [next, pc].map(u64::to_le_bytes).concat()
     };
-    *fixture.process.stack.borrow_mut() = (0..LEVELS).flat_map(record).collect();
+    *fixture.process.stack.borrow_mut() = (0..levels).flat_map(record).collect();
     fixture
+}
+
+/// Another function calls from this level of a recursion on.
+fn change(fixture: &Fixture, level: usize) {
+    let word = level * 16 + 8..level * 16 + 16;
+    let other = (CODE + 0x300).to_le_bytes();
+    fixture.process.stack.borrow_mut()[word].copy_from_slice(&other);
 }
 
 /// What its chain is from the frame of this number on.
@@ -408,4 +419,22 @@ fn under_pressure_frames_are_not_compared_with_the_process() {
     assert_eq!(decided.end, ChainEnd::RecorderLate);
     assert!(chain.len() < 12 && recursion_from(0).starts_with(&chain));
     assert_eq!(fixture.process.reads.get(), 0);
+}
+
+#[test]
+fn a_long_walk_through_what_was_read_leaves_slots_calm() {
+    let mut fixture = recursion();
+    let mut uncalm = |changed: Option<usize>| {
+        if let Some(level) = changed {
+            change(&fixture, level);
+        }
+        fixture.pieces = vec![(STACK, fixture.process.stack.borrow().clone())];
+        assert_eq!(fixture.sample(OF_RECURSION).1.end, ChainEnd::Root);
+        let next = fixture.chains.drain() + 1;
+        fixture.chains.threads.of(7).uncalm_slots(next)
+    };
+    assert_eq!(uncalm(None), 0..0);
+    // Of a walk as long only what has changed.
+    let slot = STACK + 16 * 1400 + 8;
+    assert_eq!(uncalm(Some(1400)), slot..slot + 1);
 }
