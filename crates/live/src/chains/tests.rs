@@ -1,6 +1,6 @@
 //! Chains of samples of a process that is made up.
 
-use super::{Chains, Decided};
+use super::{Chains, Decided, SETTLED_FOR};
 use crate::address_space::Access;
 use crate::mapped_dsos::MappedDso;
 use crate::memory::{PIECE, TargetMemory};
@@ -437,4 +437,25 @@ fn a_long_walk_through_what_was_read_leaves_slots_calm() {
     // Of a walk as long only what has changed.
     let slot = STACK + 16 * 1400 + 8;
     assert_eq!(uncalm(Some(1400)), slot..slot + 1);
+}
+
+#[test]
+fn a_stack_that_stays_as_it_is_for_long_is_looked_at_later() {
+    const DEEP: usize = 6000;
+    let mut fixture = recursion_of(DEEP);
+    let beyond = |fixture: &mut Fixture| {
+        fixture.sample(OF_RECURSION);
+        fixture.chains.drain() - fixture.chains.last_beyond()
+    };
+    for _ in 0..SETTLED_FOR {
+        assert_eq!(beyond(&mut fixture), 0);
+    }
+    for _ in 0..32 {
+        beyond(&mut fixture);
+    }
+    let since = beyond(&mut fixture);
+    assert!(since > 16, "{since}");
+    assert_eq!(beyond(&mut fixture), since + 1);
+    change(&fixture, DEEP - 3);
+    assert_eq!(beyond(&mut fixture), 0, "it has changed");
 }
