@@ -78,8 +78,21 @@ pub(crate) fn llvm(program: &Path, path: &Path, addresses: &[Svma]) -> Vec<Vec<F
     text.trim_end().split("\n\n").map(frames).collect()
 }
 
-/// What `eu-addr2line` says, innermost frame first.
+/// What `eu-addr2line` says, innermost frame first. It takes most of a millisecond an
+/// address, so several of it share them.
 pub(crate) fn elfutils(path: &Path, addresses: &[Svma]) -> Vec<Vec<Frame>> {
+    let share = addresses.len().div_ceil(4).max(1);
+    std::thread::scope(|scope| {
+        let shares = addresses.chunks(share);
+        let asked: Vec<_> = shares
+            .map(|share| scope.spawn(|| elfutils_at(path, share)))
+            .collect();
+        let answers = asked.into_iter().map(|it| it.join().expect("no panic"));
+        answers.flatten().collect()
+    })
+}
+
+fn elfutils_at(path: &Path, addresses: &[Svma]) -> Vec<Vec<Frame>> {
     let mut command = Command::new("eu-addr2line");
     command.args(["--addresses", "--inlines", "--functions", "--exe"]);
     let text = asked(command.arg(path), addresses);
