@@ -195,7 +195,7 @@ impl Input {
                     reading_time,
                     detail,
                     // Who gives so little time asks the same files for more.
-                    forgets_tables: reading_time.is_none(),
+                    forgets_tables: reading_time.is_none() && !symbolizer.keeps_tables(),
                     ..self.load_options()
                 };
                 self.read_recording(begun, symbolizer, &options, progress)?
@@ -225,7 +225,7 @@ impl Input {
             None => self.open()?,
         };
         let loaded = prof_resolve::load(reader, symbolizer, options, progress);
-        if options.forgets_tables {
+        if options.reading_time.is_none() {
             limits::give_free_memory_back();
         }
         loaded.with_context(|| format!("cannot read {}", self.name()))

@@ -80,6 +80,10 @@ const OPEN: &str = "perf.data";
 /// and its modules as they were for the first.
 const NAMED_BY_ONE: u32 = 32;
 
+/// Bytes of symbol tables and debug information that stay from one profile to the
+/// next: reading them again is most of what a profile costs.
+const KEPT_TABLES: u64 = 28 << 20;
+
 struct Pushing {
     sender: Sender,
     /// Keeps what files have in common: the kernel, and programs that run on.
@@ -101,7 +105,7 @@ impl Pushing {
     fn new(sender: Sender) -> Self {
         Self {
             sender,
-            symbolizer: Symbolizer::new(Sources::default()),
+            symbolizer: symbolizer(),
             files_named: 0,
             told: false,
         }
@@ -214,10 +218,15 @@ impl Pushing {
         self.files_named += 1;
         if self.files_named == NAMED_BY_ONE {
             self.files_named = 0;
-            self.symbolizer = Symbolizer::new(Sources::default());
+            self.symbolizer = symbolizer();
         }
         self.symbolizer.close_unused();
     }
+}
+
+/// One for several recordings of this machine.
+fn symbolizer() -> Symbolizer {
+    Symbolizer::new(Sources::default()).keeping_tables(KEPT_TABLES)
 }
 
 /// Removes the folder of a recording, which stays where something is in it that

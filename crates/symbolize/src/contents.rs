@@ -6,7 +6,7 @@
 //! which the binary turns into a message (`prof_sys::shrunk`).
 
 use memmap2::{Advice, UncheckedAdvice};
-use std::fs::{File, OpenOptions};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read};
 use std::ops::Range;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -62,11 +62,41 @@ impl Contents {
 }
 
 /// What the file system said of a file when it was opened.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FileStamp {
+    device: u64,
     pub(crate) inode: u64,
+    /// Bytes.
+    length: u64,
     pub(crate) modified: SystemTime,
     pub(crate) changed: SystemTime,
+}
+
+/// A change within this time of another may show the same time.
+const CLOCK_GRAIN: Duration = Duration::from_secs(1);
+
+impl FileStamp {
+    fn of(metadata: &Metadata) -> io::Result<Self> {
+        Ok(Self {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            length: metadata.len(),
+            modified: metadata.modified()?,
+            changed: unix_time(metadata.ctime(), metadata.ctime_nsec()),
+        })
+    }
+
+    /// Whether a change of the file from now on shows in its stamp.
+    pub(crate) fn is_settled(&self) -> bool {
+        let age = SystemTime::now().duration_since(self.changed);
+        age.is_ok_and(|age| age > CLOCK_GRAIN)
+    }
+
+    /// Whether this is what stands at `path` now.
+    pub(crate) fn is_of(&self, path: &Path) -> bool {
+        let now = std::fs::metadata(path);
+        now.and_then(|it| Self::of(&it)).ok().as_ref() == Some(self)
+    }
 }
 
 /// Opens a regular file for reading without waiting for anything: a FIFO, a
@@ -102,11 +132,7 @@ pub(crate) enum Links {
 pub(crate) fn load(path: &Path) -> io::Result<(Contents, FileStamp)> {
     let file = open_regular(path, Links::Follow)?;
     let metadata = file.metadata()?;
-    let stamp = FileStamp {
-        inode: metadata.ino(),
-        modified: metadata.modified()?,
-        changed: unix_time(metadata.ctime(), metadata.ctime_nsec()),
-    };
+    let stamp = FileStamp::of(&metadata)?;
     let contents = if metadata.len() <= READ_MAX {
         Contents::from_vec(read_at_most(&file, READ_MAX)?)
     } else {

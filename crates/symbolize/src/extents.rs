@@ -23,6 +23,11 @@ impl Extents {
         Self { ranges }
     }
 
+    /// Bytes of memory that this takes.
+    pub(crate) fn bytes(&self) -> u64 {
+        (self.ranges.capacity() * size_of::<(u64, u64)>()) as u64
+    }
+
     /// The function at an address: its start and its length in bytes.
     pub(crate) fn find(&self, at: Svma) -> Option<(Svma, u64)> {
         let behind = self.ranges.partition_point(|&(start, _)| start <= at.0);

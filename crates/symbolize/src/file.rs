@@ -1,6 +1,7 @@
 //! One file's answers: which function, which inlined frames, which line.
 
 use crate::answers::{Detail, LineRow, Lookup, Symbol};
+use crate::contents::FileStamp;
 use crate::demangle::Demangle;
 use crate::dwarf::{Asked, DebugInfo, Source, SplitPlaces};
 use crate::elf::{Image, Segment};
@@ -25,6 +26,7 @@ pub(crate) struct FileOnDisk {
     supplementary: Option<Arc<Image>>,
     split_places: SplitPlaces,
     demangle: Demangle,
+    seen: Option<(PathBuf, FileStamp)>,
     /// Replaced by empty ones when they are to be forgotten.
     tables: RwLock<Arc<Tables>>,
 }
@@ -50,6 +52,7 @@ impl FileOnDisk {
             supplementary: located.supplementary,
             split_places: located.split_places,
             demangle,
+            seen: located.seen,
             tables: RwLock::default(),
         }
     }
@@ -59,10 +62,31 @@ impl FileOnDisk {
         Arc::clone(&tables.unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// Whether the mapped file is still what stands at its path; `None` if that
+    /// cannot be told.
+    pub(crate) fn is_in_place(&self) -> Option<bool> {
+        let (path, stamp) = self.seen.as_ref()?;
+        Some(stamp.is_of(path))
+    }
+
     /// Whether symbols or debug information are in memory.
     pub(crate) fn holds_tables(&self) -> bool {
         let tables = self.tables();
         tables.symbols.get().is_some() || tables.debug.get().is_some()
+    }
+
+    /// Bytes of memory that the tables take, roughly.
+    pub(crate) fn table_bytes(&self) -> u64 {
+        let tables = self.tables();
+        let symbols = tables.symbols.get().map_or(0, SymbolTable::bytes);
+        let extents = tables.extents.get().map_or(0, Extents::bytes);
+        symbols + extents + tables.debug.get().map_or(0, DebugInfo::bytes)
+    }
+
+    /// Whether look-ups have used up much of what the debug information may cost.
+    pub(crate) fn is_worn(&self) -> bool {
+        let tables = self.tables();
+        tables.debug.get().is_some_and(DebugInfo::is_worn)
     }
 
     /// Drops what was read of the files; it is read again when needed.

@@ -32,12 +32,17 @@ pub(crate) struct Located {
     pub(crate) split_places: SplitPlaces,
     /// Where `symbols` was read from.
     pub(crate) symbols_path: PathBuf,
+    /// Where the mapped file was found and how it was then, if a later change
+    /// can be told by that.
+    pub(crate) seen: Option<(PathBuf, FileStamp)>,
 }
 
 /// A file that was read and accepted.
 struct Candidate {
     image: Arc<Image>,
     path: PathBuf,
+    /// Of the mapped file.
+    stamp: Option<FileStamp>,
 }
 
 /// Finds the files of a dso.
@@ -55,6 +60,7 @@ pub(crate) fn locate(sources: &Sources, request: &DsoRequest<'_>) -> Result<Loca
         (Err(_), Some(other)) => Candidate {
             image: Arc::clone(&other.image),
             path: other.path.clone(),
+            stamp: None,
         },
         (Err(error), None) => return Err(error),
     };
@@ -78,6 +84,7 @@ pub(crate) fn locate(sources: &Sources, request: &DsoRequest<'_>) -> Result<Loca
                 .map(Path::to_owned),
         },
         debug: debug.map(|it| Arc::clone(&it.image)),
+        seen: runtime.stamp.map(|stamp| (runtime.path.clone(), stamp)),
         runtime: runtime.image,
     })
 }
@@ -207,8 +214,11 @@ fn accept_runtime(path: &Path, request: &DsoRequest<'_>) -> Result<Candidate, Op
             "it was replaced after the recording",
         ));
     }
-    accept_contents(contents, path.to_owned(), request.build_id)
-        .map_err(|error| error.told_of(request))
+    let is_settled = stamp.is_settled();
+    let found = accept_contents(contents, path.to_owned(), request.build_id);
+    let mut found = found.map_err(|error| error.told_of(request))?;
+    found.stamp = Some(stamp).filter(|_| is_settled);
+    Ok(found)
 }
 
 impl DsoRequest<'_> {
@@ -338,6 +348,7 @@ fn accept_contents(
     Ok(Candidate {
         image: Arc::new(image),
         path,
+        stamp: None,
     })
 }
 
@@ -384,6 +395,7 @@ fn mini_debug_info(runtime: &Candidate) -> Option<Candidate> {
     image.has(".symtab").then(|| Candidate {
         image: Arc::new(image),
         path: runtime.path.clone(),
+        stamp: None,
     })
 }
 

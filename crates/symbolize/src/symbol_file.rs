@@ -128,6 +128,23 @@ impl SymbolFile {
         self.disk().is_some_and(FileOnDisk::holds_tables)
     }
 
+    /// Whether the file is still what stands at its path; `None` if that cannot be
+    /// told.
+    pub(crate) fn is_in_place(&self) -> Option<bool> {
+        self.disk()?.is_in_place()
+    }
+
+    /// Bytes that [`SymbolFile::forget_tables`] would give back, roughly.
+    pub(crate) fn table_bytes(&self) -> u64 {
+        self.disk().map_or(0, FileOnDisk::table_bytes)
+    }
+
+    /// Whether tables should be read anew before more is asked: see
+    /// [`FileOnDisk::is_worn`].
+    pub(crate) fn is_worn(&self) -> bool {
+        self.disk().is_some_and(FileOnDisk::is_worn)
+    }
+
     /// Drops what was read of the files from memory; it is read again when
     /// needed. Call it when nothing more is expected to be looked up.
     pub fn forget_tables(&self) {

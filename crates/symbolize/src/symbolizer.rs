@@ -25,14 +25,26 @@ pub struct Symbolizer {
     kernels: Mutex<HashMap<KernelKey, Slot<KernelSymbols>>>,
     embedded: OnceLock<Arc<Embedded>>,
     notes: Option<Arc<Notes>>,
+    /// Bytes of tables that outlive a recording.
+    kept_tables: Option<u64>,
 }
+
+/// How many times files that nobody asked for are not closed where tables are kept.
+const UNUSED_MAX: u32 = 6;
 
 /// A file that was asked for.
 #[derive(Debug, Default)]
 struct Kept {
     slot: Slot<SymbolFile>,
-    /// Since files were closed last.
-    is_used: bool,
+    /// How many times unused files were closed since it was asked for.
+    unused: u32,
+}
+
+impl Kept {
+    /// See [`SymbolFile::is_in_place`].
+    fn is_in_place(&self) -> Option<bool> {
+        self.slot.get()?.as_ref().ok()?.is_in_place()
+    }
 }
 
 /// What makes two requests ask for the same file.
@@ -62,7 +74,24 @@ impl Symbolizer {
             kernels: Mutex::default(),
             embedded: OnceLock::new(),
             notes: None,
+            kept_tables: None,
         }
+    }
+
+    /// Keeps what was read of files from recording to recording, up to so many
+    /// bytes after each [`Symbolizer::close_unused`]. For programs that read many
+    /// recordings of one machine.
+    #[must_use]
+    pub fn keeping_tables(self, bytes: u64) -> Self {
+        Self {
+            kept_tables: Some(bytes),
+            ..self
+        }
+    }
+
+    /// Whether tables are to stay when a recording has its names.
+    pub fn keeps_tables(&self) -> bool {
+        self.kept_tables.is_some()
     }
 
     /// Records in `notes` every look-up from now on, with its answer.
@@ -115,23 +144,36 @@ impl Symbolizer {
         let slot = {
             let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
             let kept = files.entry(key).or_default();
-            kept.is_used = true;
+            // One that is kept from another recording may be another by now.
+            if kept.unused > 0 && !is_known && kept.is_in_place() != Some(true) {
+                *kept = Kept::default();
+            }
+            kept.unused = 0;
             Arc::clone(&kept.slot)
         };
         slot.get_or_init(|| self.open_sides(request).map(Arc::new))
             .clone()
     }
 
-    /// Closes files that were not used since the last call, and those of
-    /// unknown build, since another file may have taken their place, and
-    /// forgets files that could not be opened. For programs that read many
-    /// recordings of one machine.
+    /// Closes files that were not used since the last call (where tables are kept:
+    /// since some calls), and those of unknown build, since another file may have
+    /// taken their place (where tables are kept: only if that cannot be told, or
+    /// when it has), and forgets files that could not be opened; and tables
+    /// over the bytes that may be kept, those longest unused first. For programs
+    /// that read many recordings of one machine.
     pub fn close_unused(&self) {
         let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        let most = self.kept_tables.map_or(0, |_| UNUSED_MAX);
         files.retain(|key, kept| {
             let is_open = kept.slot.get().is_some_and(Result::is_ok);
-            is_open && key.build_id.is_some() && std::mem::take(&mut kept.is_used)
+            kept.unused += 1;
+            let is_sure =
+                key.build_id.is_some() || (self.keeps_tables() && kept.is_in_place() == Some(true));
+            is_open && is_sure && kept.unused <= most + 1
         });
+        if let Some(bytes) = self.kept_tables {
+            forget_tables_over(bytes, files.values());
+        }
     }
 
     /// The files of a dso, what the recording carries of it, or both.
@@ -232,6 +274,23 @@ impl Symbolizer {
     /// The same, found by the jitdump that named the code.
     pub fn run_time_code_of(&self, dump: &str) -> Option<RunTimeCode> {
         self.embedded()?.run_time_code(dump).map(RunTimeCode)
+    }
+}
+
+/// Forgets the tables of files until the others take no more than so many bytes:
+/// those longest unused go first, of these the largest.
+fn forget_tables_over<'a>(most: u64, files: impl Iterator<Item = &'a Kept>) {
+    let open = files.filter_map(|kept| Some((kept.unused, kept.slot.get()?.as_ref().ok()?)));
+    let sized = open.map(|(unused, file)| (unused, file.table_bytes(), file));
+    let mut sized: Vec<_> = sized.collect();
+    sized.sort_by_key(|&(unused, bytes, _)| (unused, bytes));
+    let mut sum: u64 = 0;
+    for (_, bytes, file) in sized {
+        let with_it = sum.saturating_add(bytes);
+        match with_it <= most && !file.is_worn() {
+            true => sum = with_it,
+            false => file.forget_tables(),
+        }
     }
 }
 

@@ -22,6 +22,11 @@ use std::sync::{Arc, PoisonError, RwLock};
 /// one that encloses it. Nested symbols are few; crafted tables are not.
 const ENCLOSING_STEPS: usize = 64;
 
+/// What a name that was asked for takes beside its text: counts, place in the table.
+const NAME_BYTES: usize = 64;
+/// What a choice among symbols takes.
+const GROUP_BYTES: usize = 32;
+
 /// All symbols of a file, sorted by address; names stay where they are.
 #[derive(Debug, Default)]
 pub(crate) struct SymbolTable {
@@ -116,6 +121,15 @@ impl SymbolTable {
         table.sort_and_end();
         table.add_plt(runtime);
         table
+    }
+
+    /// Bytes of memory that this takes, roughly.
+    pub(crate) fn bytes(&self) -> u64 {
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        let names = known.names.values().map(|name| NAME_BYTES + name.len());
+        let groups = known.chosen.len() * GROUP_BYTES;
+        let entries = self.entries.len() * size_of::<Entry>();
+        (entries + groups + names.sum::<usize>()) as u64
     }
 
     /// Whether there is no symbol at all.
@@ -301,7 +315,7 @@ impl SymbolTable {
             .collect();
         // Most are wanted; what is not written to takes no memory.
         let size = RawSymbol::size(image);
-        self.entries.reserve(image.data(section).len() / size);
+        self.entries.reserve_exact(image.data(section).len() / size);
         for symbol in raw_symbols(image, section) {
             if let Some((entry, size)) = wanted_entry(image, &wanted, names, symbol) {
                 let mut entry = Entry {
@@ -337,6 +351,8 @@ impl SymbolTable {
         let (Some(first), Some(last)) = (new.first(), new.last()) else {
             return;
         };
+        // Few are added to many.
+        self.entries.reserve_exact(new.len());
         let at = |start| self.entries.partition_point(|entry| entry.start <= start);
         let place = at(first.start);
         // Stubs have a section of their own, where mostly nothing else is.

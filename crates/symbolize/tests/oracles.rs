@@ -523,6 +523,73 @@ fn links_below_a_symbol_root_do_not_lead_out_of_it() {
 }
 
 #[test]
+fn tables_stay_while_there_is_room_and_the_longest_unused_go() {
+    let built = Built::new();
+    let programs = ["one", "other"].map(|name| built.program(name, &["-g", "-Wl,--build-id"]));
+    let ids = programs
+        .each_ref()
+        .map(|path| open(path).expect("opened").build_id());
+    let named = |symbolizer: &Symbolizer, which: usize| {
+        let path = programs[which].to_str().expect("a plain path");
+        let file = symbolizer.open(&DsoRequest::for_file(path, ids[which]));
+        let file = file.expect("opened");
+        let main = file.address_of("main").expect("every program has one");
+        assert!(!file.lookup(main, Detail::Source).frames.is_empty());
+        file
+    };
+    let roomy = Symbolizer::default().keeping_tables(1 << 20);
+    let (one, other) = (named(&roomy, 0), named(&roomy, 1));
+    roomy.close_unused();
+    assert!(one.holds_tables() && other.holds_tables());
+    assert!(Arc::ptr_eq(&one, &named(&roomy, 0)));
+
+    // The tables of both are as large: there is room for those of one.
+    let size = |bytes| {
+        let symbolizer = Symbolizer::default().keeping_tables(bytes);
+        let file = named(&symbolizer, 0);
+        symbolizer.close_unused();
+        file.holds_tables()
+    };
+    let enough = (1..1 << 20).step_by(64).find(|&bytes| size(bytes));
+    let narrow = Symbolizer::default().keeping_tables(enough.expect("less") * 3 / 2);
+    let one = named(&narrow, 0);
+    narrow.close_unused();
+    let other = named(&narrow, 1);
+    narrow.close_unused();
+    assert!(!one.holds_tables(), "nobody asked for it since");
+    assert!(other.holds_tables());
+}
+
+#[test]
+fn a_file_without_a_build_id_stays_open_until_another_takes_its_place() {
+    let built = Built::new();
+    let program = built.program("program", &["-Wl,--build-id=none"]);
+    let other = built.program("other", &["-Wl,--build-id=none"]);
+    // What changed just now may change again without a trace.
+    std::thread::sleep(std::time::Duration::from_millis(1100));
+    let path = program.to_str().expect("a plain path");
+    let symbolizer = Symbolizer::default().keeping_tables(1 << 20);
+    let open = || symbolizer.open(&DsoRequest::for_file(path, None));
+    let first = open().expect("opened");
+    symbolizer.close_unused();
+    let again = open().expect("opened");
+    assert!(Arc::ptr_eq(&first, &again));
+    symbolizer.close_unused();
+    std::fs::copy(&other, &program).expect("written over");
+    let written = open().expect("opened");
+    assert!(!Arc::ptr_eq(&first, &written));
+    symbolizer.close_unused();
+    let changed = open().expect("opened");
+    assert!(!Arc::ptr_eq(&written, &changed), "too young to tell");
+    symbolizer.close_unused();
+    std::fs::rename(&other, &program).expect("replaced");
+    assert!(!Arc::ptr_eq(&changed, &open().expect("opened")));
+    symbolizer.close_unused();
+    std::fs::remove_file(&program).expect("removed");
+    assert!(open().is_err());
+}
+
+#[test]
 fn files_that_are_asked_for_again_stay_open() {
     let built = Built::new();
     let program = built.program("program", &["-Wl,--build-id"]);

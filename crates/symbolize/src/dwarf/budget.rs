@@ -21,6 +21,8 @@ const PURSE: u64 = 4096;
 pub(super) struct Budget {
     steps: AtomicU64,
     kept: AtomicU64,
+    /// What there was at first, of both.
+    first: (u64, u64),
 }
 
 /// One thread's part of a budget; what is left of it goes back at the end.
@@ -38,10 +40,27 @@ pub(super) struct Exhausted;
 impl Budget {
     /// A budget for debug sections of `unpacked` bytes in a file of `packed`.
     pub(super) fn new(unpacked: u64, packed: u64) -> Self {
+        let steps = unpacked.saturating_mul(3).saturating_add(STEPS_MIN);
+        let kept = (packed / 4).saturating_add(KEPT_MIN);
         Self {
-            steps: AtomicU64::new(unpacked.saturating_mul(3).saturating_add(STEPS_MIN)),
-            kept: AtomicU64::new((packed / 4).saturating_add(KEPT_MIN)),
+            steps: AtomicU64::new(steps),
+            kept: AtomicU64::new(kept),
+            first: (steps, kept),
         }
+    }
+
+    /// How many entries are kept.
+    pub(super) fn kept(&self) -> u64 {
+        // ORDERING: Relaxed, because only the count matters.
+        self.first.1 - self.kept.load(Ordering::Relaxed).min(self.first.1)
+    }
+
+    /// Whether half of one or the other is used up.
+    pub(super) fn is_worn(&self) -> bool {
+        // ORDERING: Relaxed, because only the counts matter.
+        let relaxed = Ordering::Relaxed;
+        let (steps, kept) = (self.steps.load(relaxed), self.kept.load(relaxed));
+        steps < self.first.0 / 2 || kept < self.first.1 / 2
     }
 }
 
@@ -119,6 +138,17 @@ mod tests {
         assert_eq!(left.step(1), Err(Exhausted));
         assert_eq!(left.keep(KEPT_MIN), Ok(()));
         assert_eq!(right.keep(1), Err(Exhausted));
+    }
+
+    #[test]
+    fn a_budget_is_worn_when_half_of_it_is_used() {
+        let budget = Budget::new(0, 0);
+        assert_eq!(Purse::new(&budget).step(STEPS_MIN / 2), Ok(()));
+        assert_eq!(Purse::new(&budget).keep(9), Ok(()));
+        assert!(!budget.is_worn());
+        assert_eq!(budget.kept(), 9);
+        assert_eq!(Purse::new(&budget).step(1), Ok(()));
+        assert!(budget.is_worn());
     }
 
     #[test]

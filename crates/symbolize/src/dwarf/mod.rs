@@ -35,12 +35,17 @@ use split::SplitOf;
 pub(crate) use split::SplitPlaces;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use units::UnitIndex;
 
 /// When so many bytes of units were read, the file's mapped pages go: of most of
 /// them nothing is needed again.
 const RELEASE_AFTER: u64 = 32 << 20;
+
+/// What an entry that the budget counts takes.
+const ENTRY_BYTES: u64 = 32;
+/// What a known name takes beside its text.
+const NAME_BYTES: u64 = 160;
 
 /// The debug information of one file. Shared between threads.
 #[derive(Debug)]
@@ -158,6 +163,23 @@ impl DebugInfo {
             splits: Vec::new(),
             split_of: None,
         }
+    }
+
+    /// Bytes of memory that this takes, roughly.
+    pub(crate) fn bytes(&self) -> u64 {
+        let names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        let texts = shown.values().map(|name| name.len() as u64);
+        let units = self.units.len() * size_of::<OnceLock<UnitTables>>();
+        let more = self.supplementary.as_deref().map_or(0, Self::bytes);
+        let entries = self.budget.kept() * ENTRY_BYTES + (names.len() as u64) * NAME_BYTES;
+        self.sections.held() + entries + texts.sum::<u64>() + units as u64 + more
+    }
+
+    /// Whether much of what may be done and kept for the file's sake was.
+    pub(crate) fn is_worn(&self) -> bool {
+        let more = self.supplementary.as_deref();
+        self.budget.is_worn() || more.is_some_and(Self::is_worn)
     }
 
     /// Finds out which unit covers which address.

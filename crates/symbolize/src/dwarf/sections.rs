@@ -101,6 +101,15 @@ impl Sections {
         lengths.sum()
     }
 
+    /// Bytes of memory that unpacked sections take.
+    pub(super) fn held(&self) -> u64 {
+        let held = self.found.iter().map(|(_, bytes)| match bytes {
+            Bytes::InFile(_) => 0,
+            Bytes::Unpacked(bytes) => bytes.len() as u64,
+        });
+        held.sum()
+    }
+
     /// Length of the file they are in, in bytes.
     pub(super) fn packed_length(&self) -> u64 {
         self.image.bytes().len() as u64
