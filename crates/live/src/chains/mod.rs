@@ -27,10 +27,6 @@ use prof_unwind::Cursor;
 use std::ops::Range;
 use walk::{Walk, straight_slots};
 
-/// Drains after which stacks of which nothing changes beyond the copied pieces need not
-/// be looked at soon. When they do, the samples of one drain may be cut: so many more.
-const SETTLED_FOR: u64 = 256;
-
 /// How a chain ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Decided {
@@ -49,11 +45,8 @@ pub(super) struct Chains<F, M> {
     drain: u64,
     scratch: Vec<Known>,
     spare: SparePieces,
-    /// The last drain in which a chain went beyond its copied piece, where that has not
-    /// been settled for long.
+    /// The last drain in which a chain went beyond its copied piece.
     last_beyond: u64,
-    /// The last drain in which one did of which more than that may have changed.
-    unsettled: u64,
     /// Samples wait: nothing beyond their copied pieces.
     is_pressed: bool,
     /// What lay beyond the copied pieces of threads lately.
@@ -94,7 +87,6 @@ impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
             links: Links::default(),
             drain: 1,
             last_beyond: 0,
-            unsettled: 0,
             scratch: Vec::new(),
             spare: SparePieces::default(),
             is_pressed: false,
@@ -227,12 +219,7 @@ impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
     /// reached beyond the copied pieces.
     fn note_reached(&mut self, tid: i32, is_whole: bool, has_pieces: bool) {
         if self.reached.iter().any(|range| !range.is_empty()) {
-            if self.part != Some(0..0) {
-                self.unsettled = self.drain;
-            }
-            if self.drain - self.unsettled < SETTLED_FOR {
-                self.last_beyond = self.drain;
-            }
+            self.last_beyond = self.drain;
             let now = (tid, self.drain);
             self.wanted.first(now, !is_whole || has_pieces);
             self.wanted.note(tid, &self.reached, is_whole, self.drain);
@@ -259,8 +246,7 @@ impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
         self.wanted.are_new_wanted(self.drain)
     }
 
-    /// The last drain in which a chain went beyond its copied piece, where that has not
-    /// been settled for long.
+    /// The last drain in which a chain went beyond its copied piece.
     pub(super) fn last_beyond(&self) -> u64 {
         self.last_beyond
     }

@@ -1,6 +1,6 @@
 //! Chains of samples of a process that is made up.
 
-use super::{Chains, Decided, SETTLED_FOR};
+use super::{Chains, Decided};
 use crate::address_space::Access;
 use crate::mapped_dsos::MappedDso;
 use crate::memory::{PIECE, TargetMemory};
@@ -325,25 +325,14 @@ const AGAIN: u64 = CODE + 0x200;
 
 /// A process that is so deep in a recursion, without what it does innermost.
 fn recursion() -> Fixture {
-    recursion_of(LEVELS)
-}
-
-fn recursion_of(levels: usize) -> Fixture {
     let fixture = Fixture::new();
     let record = |level: usize| {
         let next = STACK + 16 * (level as u64 + 1);
-        let pc = if level + 1 < levels { AGAIN } else { 0 };
+        let pc = if level + 1 < LEVELS { AGAIN } else { 0 };
         [next, pc].map(u64::to_le_bytes).concat()
     };
-    *fixture.process.stack.borrow_mut() = (0..levels).flat_map(record).collect();
+    *fixture.process.stack.borrow_mut() = (0..LEVELS).flat_map(record).collect();
     fixture
-}
-
-/// Another function calls from this level of a recursion on.
-fn change(fixture: &Fixture, level: usize) {
-    let word = level * 16 + 8..level * 16 + 16;
-    let other = (CODE + 0x300).to_le_bytes();
-    fixture.process.stack.borrow_mut()[word].copy_from_slice(&other);
 }
 
 /// What its chain is from the frame of this number on.
@@ -419,43 +408,4 @@ fn under_pressure_frames_are_not_compared_with_the_process() {
     assert_eq!(decided.end, ChainEnd::RecorderLate);
     assert!(chain.len() < 12 && recursion_from(0).starts_with(&chain));
     assert_eq!(fixture.process.reads.get(), 0);
-}
-
-#[test]
-fn a_long_walk_through_what_was_read_leaves_slots_calm() {
-    let mut fixture = recursion();
-    let mut uncalm = |changed: Option<usize>| {
-        if let Some(level) = changed {
-            change(&fixture, level);
-        }
-        fixture.pieces = vec![(STACK, fixture.process.stack.borrow().clone())];
-        assert_eq!(fixture.sample(OF_RECURSION).1.end, ChainEnd::Root);
-        let next = fixture.chains.drain() + 1;
-        fixture.chains.threads.of(7).uncalm_slots(next)
-    };
-    assert_eq!(uncalm(None), 0..0);
-    // Of a walk as long only what has changed.
-    let slot = STACK + 16 * 1400 + 8;
-    assert_eq!(uncalm(Some(1400)), slot..slot + 1);
-}
-
-#[test]
-fn a_stack_that_stays_as_it_is_for_long_is_looked_at_later() {
-    const DEEP: usize = 6000;
-    let mut fixture = recursion_of(DEEP);
-    let beyond = |fixture: &mut Fixture| {
-        fixture.sample(OF_RECURSION);
-        fixture.chains.drain() - fixture.chains.last_beyond()
-    };
-    for _ in 0..SETTLED_FOR {
-        assert_eq!(beyond(&mut fixture), 0);
-    }
-    for _ in 0..32 {
-        beyond(&mut fixture);
-    }
-    let since = beyond(&mut fixture);
-    assert!(since > 16, "{since}");
-    assert_eq!(beyond(&mut fixture), since + 1);
-    change(&fixture, DEEP - 3);
-    assert_eq!(beyond(&mut fixture), 0, "it has changed");
 }

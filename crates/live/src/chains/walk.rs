@@ -27,8 +27,8 @@ const FURTHER: u64 = 2 << 20;
 /// Of longer stacks only what changes is read with samples, if that is enough,
 /// bytes.
 const PART_OF: u64 = 64 << 10;
-/// A walk through more frames is remembered slot by slot, also where snapshots prove
-/// it: else all of them would count as changed, and be read with each sample.
+/// Of so many frames it is cheap to remember what each slot held, also where
+/// snapshots prove them.
 const FEW_FRAMES: usize = 512;
 
 /// A frame as the chain has it.
@@ -143,12 +143,12 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
             stop = self.live_part();
         }
         let seen = self.inner.get(1..).unwrap_or_default();
-        if seen.len() > FEW_FRAMES {
-            // Later samples may come without memory that was read with them: what
-            // each slot held proves them.
-            self.outer.is_deep();
+        match self.sample.pieces {
+            [] => self.outer.observe(seen, self.drain),
+            // Later samples may come without: what each slot held proves them.
+            _ if seen.len() <= FEW_FRAMES => self.outer.observe(seen, self.drain),
+            _ => self.outer.observe_any(seen, self.drain),
         }
-        self.outer.observe(seen, self.drain);
         let joined = match stop {
             Stop::Joined(at) => at,
             Stop::Ended(ChainEnd::Root) => 0,

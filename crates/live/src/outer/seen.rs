@@ -39,7 +39,7 @@ impl OuterFrames {
     }
 
     /// The slots up to this one may have changed.
-    pub(super) fn unsettle(&mut self, slot: u64) {
+    fn unsettle(&mut self, slot: u64) {
         let steady = self.frames.get(..self.steady).unwrap_or_default();
         self.steady = steady.partition_point(|frame| frame.slot > slot);
         let calm = self.frames.above(slot, self.returned.settled());
@@ -101,6 +101,17 @@ impl OuterFrames {
     /// Between which slots among these lie all that are not calm in drain `now`.
     pub(crate) fn uncalm(&self, slots: Range<u64>, now: u64) -> Option<Range<u64>> {
         self.history.uncalm(slots, now)
+    }
+
+    /// The same as [`OuterFrames::observe`], for less: says that these slots, and
+    /// all inside of them, may have changed in drain `now`.
+    pub(crate) fn observe_any(&mut self, frames: &[Known], now: u64) {
+        self.saw(frames);
+        let Some(highest) = frames.iter().map(|frame| frame.slot).max() else {
+            return;
+        };
+        self.history.observe_any(highest, now);
+        self.unsettle(highest);
     }
 
     /// Whether the slot has held the same for so long that it will have held

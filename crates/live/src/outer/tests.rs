@@ -28,14 +28,6 @@ fn outer() -> OuterFrames {
     outer
 }
 
-/// Up to the highest of these slots all may have changed in drain `now`.
-fn may_have_changed(outer: &mut OuterFrames, frames: &[Known], now: u64) {
-    outer.saw(frames);
-    let highest = frames.iter().map(|frame| frame.slot).max().expect("some");
-    outer.history.observe_any(highest, now);
-    outer.unsettle(highest);
-}
-
 fn slots(outer: &OuterFrames) -> Vec<u64> {
     outer
         .until(usize::MAX)
@@ -251,14 +243,14 @@ fn frames_on_two_stacks_are_found_on_both() {
 fn slots_inside_of_a_changed_one_are_not_calm() {
     let mut outer = OuterFrames::default();
     assert!(outer.is_calm(0x1000, 1));
-    may_have_changed(&mut outer, &[frame(0x1000, 1), frame(0x2000, 2)], 1);
-    may_have_changed(&mut outer, &[frame(0x1000, 1)], 50);
+    outer.observe_any(&[frame(0x1000, 1), frame(0x2000, 2)], 1);
+    outer.observe_any(&[frame(0x1000, 1)], 50);
     let calm = |slots: [u64; 4], now| slots.map(|slot| outer.is_calm(slot, now));
     let slots = [0x800, 0x1000, 0x1008, 0x2008];
     assert_eq!(calm(slots, 60), [false, false, false, true]);
     assert_eq!(calm(slots, 2 + CALM), [false, false, true, true]);
     assert_eq!(calm(slots, 51 + CALM), [true; 4]);
-    may_have_changed(&mut outer, &[frame(0x3000, 3)], 500);
+    outer.observe_any(&[frame(0x3000, 3)], 500);
     assert!(!outer.is_calm(0x2008, 501));
 }
 
@@ -273,7 +265,7 @@ fn slots_above_all_recent_changes_are_calm() {
     outer.observe(&[frame(0x3000, 2)], 10);
     outer.observe(&[frame(0x1000, 2)], 20);
     assert_eq!(uncalm(&outer, 21), 0x1000..0x3001);
-    may_have_changed(&mut outer, &[frame(0x2000, 2)], 30);
+    outer.observe_any(&[frame(0x2000, 2)], 30);
     let ends = [31, 11 + CALM, 21 + CALM].map(|now| uncalm(&outer, now).end);
     assert_eq!(ends, [0x3001, 0x2001, 0x2001]);
     assert_eq!(uncalm(&outer, 31 + CALM), 0..0);
@@ -285,7 +277,7 @@ fn slots_above_all_recent_changes_are_calm() {
     }
     // However often slots change, few drains are noted.
     for now in 0..10_000 {
-        may_have_changed(&mut outer, &[frame(0x10_0000 - now, 1)], 1000 + now);
+        outer.observe_any(&[frame(0x10_0000 - now, 1)], 1000 + now);
     }
     assert!(outer.history.noted() <= 1 + SlotHistory::MOST_NOTED);
 }
@@ -335,7 +327,7 @@ fn steady_frames_need_no_more_proof_until_their_slots_change() {
     outer.observe(&[frame(0x1008, 2)], now);
     outer.observe(&[frame(0x1008, 7)], now);
     assert_eq!(outer.steady(2, now), 1);
-    may_have_changed(&mut outer, &[frame(0x1100, 3)], now);
+    outer.observe_any(&[frame(0x1100, 3)], now);
     assert_eq!(outer.steady(2, now), 0);
 }
 
