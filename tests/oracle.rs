@@ -148,7 +148,14 @@ pub(crate) fn perf_within<A: AsRef<std::ffi::OsStr>>(
     const TRIES: usize = 60;
     const PAUSE: Duration = Duration::from_millis(500);
     let run = || -> Finished {
-        Command::new(program)
+        let mut command = Command::new(program);
+        // perf 6.1 prints fields of an attr from memory that it never wrote
+        // (`evlist -v` of a stream), so what it gets is filled with zeros: the
+        // C library fills with the complement. Not what perf records.
+        if args.first().is_some_and(|first| first.as_ref() != "record") {
+            command.env("MALLOC_PERTURB_", "255");
+        }
+        command
             .args(args)
             .current_dir(folder)
             .env("LC_ALL", "C.UTF-8")
