@@ -89,7 +89,7 @@ const DIFFERENCES: &[(&str, &str)] = &[
 
 /// What perf 6.1 does not know and 7.2 does: not judged where the installed perf
 /// is the only one.
-const OF_NEWER_PERFS: [&str; 11] = [
+const OF_NEWER_PERFS: [&str; 22] = [
     "cpu-clock:X",
     "cpu-clock/config3=1/",
     "cpu-clock/config4=1/",
@@ -101,6 +101,17 @@ const OF_NEWER_PERFS: [&str; 11] = [
     "mem:0x1000/name=watch/",
     "CPU-CLOCK",
     "Cycles",
+    "'cpu-clock'",
+    "'cpu-clock':u",
+    "'cpu-clock',task-clock",
+    "cpu-clock/name='1a'/",
+    "Task-Clock:u",
+    "CS",
+    "*:*sched_switch",
+    "m*r/tsc/",
+    "software/CPU-CLOCK/",
+    "software/'cpu-clock'/",
+    "L1-DCACHE-LOADS",
 ];
 
 /// The numbers of a field in one form; without what perf 7.2 says behind it.

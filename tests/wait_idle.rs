@@ -114,7 +114,7 @@ const IDLE: &str = "[idle: waits for work]";
 const BLOCKED: &str = "blocked: futex";
 
 /// Functions that take locks: these waits are none for work.
-const LOCKING: [&str; 8] = [
+const LOCKING: [&str; 9] = [
     "lll_lock_wait",
     "pthread_mutex_",
     "pthread_rwlock_",
@@ -122,6 +122,7 @@ const LOCKING: [&str; 8] = [
     "ObjectMonitor::enter",
     "Mutex::lock",
     "take_gil",
+    "drop_gil",
     "runtime.lock",
 ];
 
