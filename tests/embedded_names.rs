@@ -1,9 +1,8 @@
 //! Names inside the recording: every view says the same when the program, its
 //! sources and all libraries are gone.
 
-use crate::oracle::{compiled, copy_program, have, prof, prof_command, scratch};
+use crate::oracle::{compiled, copy_program, have, is_root, prof, prof_command, scratch};
 use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -85,10 +84,6 @@ fn compare(data: &Path, gone: &[&Path]) {
             panic!("{view:?} of {path}: {differs:?}");
         }
     }
-}
-
-fn is_root() -> bool {
-    fs::metadata("/proc/self").expect("Linux").uid() == 0
 }
 
 #[test]

@@ -37,11 +37,7 @@ fn is_read_back(test: &str, format: &str, end: &str) {
     let file = export(&data, format, end);
     let (before, after) = (rows(&data), rows(&file));
     // A plain user does not see the kernel's functions.
-    let least = if rustix::process::geteuid().is_root() {
-        20
-    } else {
-        5
-    };
+    let least = if crate::oracle::is_root() { 20 } else { 5 };
     assert!(before.len() > least, "{before:?}");
     assert_eq!(before, after);
     // And the number of samples.

@@ -215,6 +215,11 @@ pub(crate) fn have(test: &str, command: &str) -> bool {
     found
 }
 
+/// Whether the tests run as root.
+pub(crate) fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
 /// Whether events of the whole system and the kernel can be recorded here;
 /// says so if not.
 pub(crate) fn may_record_all(test: &str) -> bool {
@@ -223,9 +228,7 @@ pub(crate) fn may_record_all(test: &str) -> bool {
         .ok()
         .and_then(|text| text.trim().parse().ok())
         .unwrap_or(i32::MAX);
-    let is_root = std::fs::metadata("/proc/self")
-        .is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0);
-    let may = is_root || paranoid < 0;
+    let may = is_root() || paranoid < 0;
     if !may {
         skipped(test, "recording all processes needs root");
     }

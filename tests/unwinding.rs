@@ -130,7 +130,7 @@ fn no_chain_of_a_program_without_frame_pointers_is_wrong() {
         // Where others take the CPUs the reader comes too late for many: the
         // program goes on meanwhile.
         // Without the right to see the kernel only what is read at once counts.
-        let sees_kernel = rustix::process::geteuid().is_root();
+        let sees_kernel = crate::oracle::is_root();
         let least = match (rate, is_quiet) {
             // 80 on a quiet machine, 53 beside two other loads.
             ("999", true) if sees_kernel => 40,
@@ -277,11 +277,7 @@ fn stacks_of_more_than_a_mebibyte_reach_the_start() {
         // where other tests take the CPUs the reader comes too late for many:
         // 97 % and more on a quiet machine. A plain user's reader must come at
         // once: 42 % at a load of 8.
-        let least = if rustix::process::geteuid().is_root() {
-            50
-        } else {
-            20
-        };
+        let least = if crate::oracle::is_root() { 50 } else { 20 };
         assert!(
             rooted * 100 >= chains.len() * least,
             "{rooted} of {} reach the start in {mode}",

@@ -193,7 +193,7 @@ fn quietly(perf: &Path, file: &Path, args: &[&str]) -> Finished {
     let input = ["-i", file.to_str().expect("a plain name")];
     let args: Vec<&str> = args.iter().chain(&input).copied().collect();
     let run = perf_at(perf, &args).succeeded(&format!("{} {args:?}", perf.display()));
-    let said = match rustix::process::geteuid().is_root() {
+    let said = match crate::oracle::is_root() {
         true => run.stderr.as_str(),
         false => run.stderr.trim_start_matches(ADDRESSES_HIDDEN),
     };
