@@ -41,7 +41,7 @@ const OTHERS: f64 = 0.5;
 const BRANCHES: f64 = 0.07;
 /// And which of the program's own threads has a CPU when: this share of the elapsed
 /// time, if they waited for each other's all the time.
-const TURNS: f64 = 0.08;
+const TURNS: f64 = 0.2;
 /// What is not in the function takes so much more or less in another run, which may
 /// make another branch the longest.
 const REST: f64 = 0.05;
