@@ -1,7 +1,7 @@
 //! A frame while a stack is walked, and its caller as it was found.
 
 use crate::memory::UnwindDsoId;
-use crate::registers::{Machine, Registers};
+use crate::registers::Registers;
 use prof_profile::{Avma, Bias};
 use rustc_hash::FxHasher;
 use std::hash::{Hash, Hasher};
@@ -80,26 +80,24 @@ impl Cursor {
     /// A hash of everything that decides how the walk goes on while memory
     /// stays the same: the pc and the registers that calls preserve.
     pub fn key(&self) -> u64 {
-        let registers = &self.registers;
-        let preserved: &[u8] = match registers.machine() {
-            Machine::X86_64 => &[3, 6, 7, 12, 13, 14, 15],
-            Machine::X86 => &[3, 4, 5, 6, 7],
-            Machine::Aarch64 => &[19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31],
-        };
         let mut hasher = FxHasher::default();
         (self.pc(), self.is_exact, self.called).hash(&mut hasher);
-        for &number in preserved {
-            registers.known(number).hash(&mut hasher);
-        }
+        self.registers.hash_preserved(&mut hasher);
         hasher.finish()
     }
 
-    /// The address to look up rules for: for a return address one byte before
-    /// it, since the call may be the last instruction of its function.
+    /// The address to look up rules for: of a return address the byte before it.
     #[inline]
     pub fn lookup(&self) -> Avma {
-        Avma(self.pc().wrapping_sub(u64::from(!self.is_exact)))
+        lookup(self.pc(), self.is_exact)
     }
+}
+
+/// The address to look up rules for: for a return address one byte before
+/// it, since the call may be the last instruction of its function.
+#[inline]
+pub(crate) fn lookup(pc: u64, is_exact: bool) -> Avma {
+    Avma(pc.wrapping_sub(u64::from(!is_exact)))
 }
 
 /// How the walk got from a frame to its caller.

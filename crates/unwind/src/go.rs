@@ -45,18 +45,17 @@ pub(crate) fn not_called(
     unwinder.by_rules(as_entered, process)
 }
 
-/// Whether a frame is of a Go function that switches stacks.
+/// Whether a frame at `at` is of a Go function that switches stacks.
 pub(crate) fn switches_stacks(
     unwinder: &mut Unwinder,
-    cursor: &Cursor,
-    process: &mut impl Process,
+    (place, at): (CodeAt, Avma),
+    machine: Machine,
 ) -> bool {
-    let CodeAt::Dso { id, bias } = process.place(cursor.lookup()) else {
+    let CodeAt::Dso { id, bias } = place else {
         return false;
     };
-    let machine = cursor.registers().machine();
     let dso = unwinder.dsos.get_mut(id);
-    dso.is_some_and(|dso| dso.switches_stacks(bias.to_svma(cursor.lookup()), machine))
+    dso.is_some_and(|dso| dso.switches_stacks(bias.to_svma(at), machine))
 }
 
 /// Where the function of a frame starts.

@@ -1,5 +1,7 @@
 //! The registers of one frame, by their DWARF numbers.
 
+use std::hash::Hasher;
+
 /// The instruction sets whose stacks can be unwound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Machine {
@@ -44,6 +46,15 @@ impl Machine {
             Self::X86_64 => 16,
             Self::X86 => 8,
             Self::Aarch64 => 32,
+        }
+    }
+
+    /// DWARF numbers of the registers that calls preserve.
+    const fn preserved(self) -> &'static [u8] {
+        match self {
+            Self::X86_64 => &[3, 6, 7, 12, 13, 14, 15],
+            Self::X86 => &[3, 4, 5, 6, 7],
+            Self::Aarch64 => &[19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31],
         }
     }
 
@@ -158,6 +169,16 @@ impl Registers {
             .get(usize::from(number))
             .copied()
             .filter(|_| known)
+    }
+
+    /// Hashes which of the registers that calls preserve are known, and their values.
+    pub(crate) fn hash_preserved(&self, hasher: &mut impl Hasher) {
+        let preserved = self.machine.preserved();
+        let mask = preserved.iter().fold(0, |mask, number| mask | 1 << number);
+        hasher.write_u64(self.known & mask);
+        for &number in preserved {
+            hasher.write_u64(self.known(number).unwrap_or(0));
+        }
     }
 
     /// Sets a register by DWARF number; numbers beyond the general ones are

@@ -1,7 +1,7 @@
 //! Walking from a frame to its callers.
 
 use crate::applied::apply;
-use crate::cursor::{Caller, DsoFrame, Zero};
+use crate::cursor::{Caller, DsoFrame, Zero, lookup};
 use crate::dso::Rules;
 use crate::row::Cfa;
 use crate::{
@@ -59,32 +59,32 @@ impl Unwinder {
         if switches > MAX_STACK_SWITCHES {
             return Err(ChainEnd::BadUnwindInfo);
         }
-        let mut next = Cursor {
-            registers: caller.registers,
-            is_exact: caller.is_exact,
-            switches,
-            called: 0,
-            zero: None,
-            is_left: cursor.is_left || caller.by == StepBy::Leaving,
-        };
+        let (machine, pc) = (caller.registers.machine(), caller.registers.pc());
         if cursor.is_left
             && !caller.is_exact
-            && self.call_before(next.registers.machine(), next.pc(), process)
-                == Some(CallBefore::None)
+            && self.call_before(machine, pc, process) == Some(CallBefore::None)
         {
             return Err(ChainEnd::Unproven);
         }
-        let place = process.place(next.lookup());
+        let lookup = lookup(pc, caller.is_exact);
+        let place = process.place(lookup);
         if place == CodeAt::Nothing {
             return Err(ChainEnd::Unproven);
         }
-        if go::switches_stacks(self, &next, process) {
-            next.called = go::start_of(self, cursor, process).unwrap_or(0);
+        let mut called = 0;
+        if go::switches_stacks(self, (place, lookup), machine) {
+            called = go::start_of(self, cursor, process).unwrap_or(0);
         }
         if place == CodeAt::Anonymous && self.makes_callers_frame(cursor, process) {
-            next.called = cursor.pc();
+            called = cursor.pc();
         }
-        *cursor = next;
+        // Field by field: registers are large, and copied for each frame.
+        cursor.registers = caller.registers;
+        cursor.is_exact = caller.is_exact;
+        cursor.switches = switches;
+        cursor.called = called;
+        cursor.zero = None;
+        cursor.is_left |= caller.by == StepBy::Leaving;
         Ok(Step {
             by: caller.by,
             base: caller.base,
@@ -159,12 +159,13 @@ impl Unwinder {
             return leaving::caller(self, frame, number, process);
         }
         let row = dso.row(number).ok_or(ChainEnd::BadUnwindInfo)?;
-        let caller = apply(row, &cursor.registers, process)?;
+        // Not taken apart: registers are large, and copied for each frame.
+        let found = apply(row, &cursor.registers, process);
         // No thread starts in such a function: it has overwritten its frame.
-        if keeps_exception && caller.registers.pc() == 0 {
+        if keeps_exception && matches!(&found, Ok(caller) if caller.registers.pc() == 0) {
             return Err(ChainEnd::Unproven);
         }
-        Ok(caller)
+        found
     }
 
     /// The caller of a frame that no rules of its dso cover.

@@ -294,8 +294,11 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
     /// Steps until a known frame or the end.
     fn walk(&mut self, beyond: &mut impl Beyond, source: Source) -> Stop {
         while self.inner.len() < MAX_FRAMES {
-            let sp = self.cursor.registers().sp();
-            let key = self.cursor.key();
+            // The frame that was noted last is where the walk is.
+            let (sp, key) = match self.inner.last() {
+                Some(last) => (last.sp, last.key),
+                None => (self.cursor.registers().sp(), self.cursor.key()),
+            };
             let known = self.outer.find(sp, key);
             let known = known.map_or_else(|| self.revived(sp, key), Revived::At);
             if let Revived::Other = known {
