@@ -166,15 +166,18 @@ fn what_overwritten_rings_miss_has_another_cause_than_a_late_recorder() {
 
 #[test]
 fn a_larger_piece_is_advised_only_where_there_is_one() {
-    let cure_of = |event: Event| {
+    let cure_with = |event: Event, command_line: &[&str]| {
         let mut profile = Profile::default();
         profile.events.push(event);
+        let words = command_line.iter();
+        profile.origin.command_line = words.map(|&word| word.to_owned()).collect();
         profile.trust.chain_source = ChainSource::Recorder;
         profile.trust.chain_ends.insert(ChainEnd::Unproven, 3);
         let mut caveats = Vec::new();
         cut_stacks(&profile, &mut caveats);
         caveats.remove(0).cure
     };
+    let cure_of = |event| cure_with(event, &["prof", "record", "-g", "./app"]);
     let cure = |asked, is_freq| {
         cure_of(Event {
             asked,
@@ -193,6 +196,12 @@ fn a_larger_piece_is_advised_only_where_there_is_one() {
         ..Event::default()
     };
     assert!(cure_of(waits).contains("lower rate (-F 99)"));
+    // What is beyond the piece is hardly read without it, at any rate.
+    let bare = ["prof", "record", "-g", "--no-deep-stacks", "./app"];
+    assert_eq!(
+        cure_with(Event::default(), &bare),
+        "record without --no-deep-stacks"
+    );
 }
 
 #[test]
