@@ -532,8 +532,9 @@ const MADE_AT_RUN_TIME: &str = "the code was made at run time, without unwind in
 /// samples at 4000 Hz no fewer stacks were cut with the largest piece, and fewer at
 /// 999 Hz: a handful of thousands each.)
 fn more_of_each_stack(profile: &Profile) -> &'static str {
+    // Options may be cut short where it is clear which is meant.
     let mut options = profile.origin.command_line.iter();
-    if options.any(|option| option == "--no-deep-stacks") {
+    if options.any(|option| option.starts_with("--no-deep")) {
         return "record without --no-deep-stacks";
     }
     let own_rate = |event: &&Event| event.asked > 0 && !event.is_off_cpu;
