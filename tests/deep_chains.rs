@@ -1,9 +1,12 @@
 //! Call chains of thousands of frames take little room, and every perf reads
 //! them: also of a recorder that was killed, and from a stream.
 
-use crate::oracle::{Finished, compiled, have, perf_at, perfs, prof, prof_command, skipped};
+use crate::oracle::{
+    Finished, compiled, have, may_record_all, perf_at, perfs, prof, prof_command, skipped,
+};
 use crate::patience::wait_until;
 use crate::waiting::folder;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -164,5 +167,50 @@ fn a_stream_of_deep_chains_is_small_and_read_by_all() {
     let file = folder.join("stream");
     std::fs::write(&file, &ended.stdout).expect("written");
     is_read_by_all(test, &file);
+    std::fs::remove_dir_all(folder).expect("ours");
+}
+
+/// Of each event's samples, how many there are and how many have a chain of more than
+/// 1000 frames.
+fn deep_by_event(input: &str) -> BTreeMap<String, (usize, usize)> {
+    let fields = [
+        "script",
+        "--max-stack",
+        "9000",
+        "-F",
+        "event,ip",
+        "-i",
+        input,
+    ];
+    let script = prof(&fields).succeeded("script").text();
+    let mut events: BTreeMap<String, (usize, usize)> = BTreeMap::new();
+    for sample in script.split("\n\n").filter(|it| !it.trim().is_empty()) {
+        let mut lines = sample.lines();
+        let event = lines.next().expect("an event").trim().trim_end_matches(':');
+        let (samples, deep) = events.entry(event.to_string()).or_default();
+        *samples += 1;
+        *deep += usize::from(lines.count() > 1000);
+    }
+    events
+}
+
+#[test]
+fn waits_while_deep_stacks_are_read_have_theirs_too() {
+    let test = "waits_while_deep_stacks_are_read_have_theirs_too";
+    let Some(program) = program(test).filter(|_| may_record_all(test)) else {
+        return;
+    };
+    let folder = folder("deep-chains-waits");
+    let file = folder.join("perf.data");
+    let name = file.to_str().expect("a path of ours");
+    let mut command = prof_command();
+    command.args(["record", "-q", "-g", "--off-cpu", "-F", "499", "-o", name]);
+    command.arg("--").arg(program).args(["stay", "1"]);
+    let ended = Finished::from(command.output().expect("prof starts"));
+    ended.succeeded("prof record");
+    let events = deep_by_event(name);
+    // The reading itself makes the thread wait.
+    let (waits, deep) = events["offcpu-time"];
+    assert!(waits >= 40 && deep * 10 >= waits * 9, "{events:?}");
     std::fs::remove_dir_all(folder).expect("ours");
 }

@@ -54,6 +54,7 @@ mod processes;
 pub mod provisional;
 mod replay;
 mod slot_history;
+mod snapshots;
 mod spares;
 mod stacks;
 mod summary;

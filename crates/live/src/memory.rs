@@ -170,6 +170,9 @@ pub struct MemorySnapshot {
     pub tid: i32,
     /// The sample's time, ns.
     pub time: u64,
+    /// The time, ns, of a sample of its leaving of the CPU after that: nothing had
+    /// changed.
+    pub left_at: Option<u64>,
     /// Addresses and what was there.
     pub pieces: Vec<(u64, Vec<u8>)>,
 }

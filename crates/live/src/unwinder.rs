@@ -8,6 +8,7 @@ use super::files::LiveFiles;
 use super::left_out::{self, LeftOut};
 use super::memory::{MemorySnapshot, TargetMemory};
 use super::outbox::{Candidate, Ended, Outbox};
+use super::snapshots::Snapshots;
 use super::summary::LiveSummary;
 use super::thread_sample::{Naming, ThreadSample};
 use super::user_chain::{ChainRecord, UserChain};
@@ -23,9 +24,6 @@ use prof_unwind::Machine;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
 use std::ops::Range;
-
-/// How long a snapshot waits for its sample after later ones have come, ns.
-const SNAPSHOT_LIFE: u64 = 50_000_000;
 
 /// Drains for which the processes count as busy after one used memory beyond
 /// a copied piece, or started, or mapped code.
@@ -79,8 +77,8 @@ pub struct LiveUnwinder {
     frames: Vec<u64>,
     counts: Counts,
     left_out: LeftOut,
-    /// Memory for samples to come, by thread and time.
-    snapshots: FxHashMap<(i32, u64), MemorySnapshot>,
+    /// Memory for samples to come.
+    snapshots: Snapshots,
     switches: Switches,
     /// Time of the latest record so far.
     latest: u64,
@@ -150,7 +148,7 @@ impl LiveUnwinder {
             frames: Vec::new(),
             counts: Counts::default(),
             left_out: LeftOut::default(),
-            snapshots: FxHashMap::default(),
+            snapshots: Snapshots::default(),
             switches,
             latest: 0,
             new_code: 0,
@@ -234,19 +232,14 @@ impl LiveUnwinder {
     /// next ones.
     pub fn snapshots(&mut self, snapshots: impl IntoIterator<Item = MemorySnapshot>) {
         for snapshot in snapshots {
-            self.snapshots
-                .insert((snapshot.tid, snapshot.time), snapshot);
+            self.snapshots.add(snapshot);
         }
     }
 
     /// Takes the snapshots that are no longer needed: their samples have been
     /// unwound, or will never come.
     pub fn used_snapshots(&mut self) -> impl Iterator<Item = MemorySnapshot> {
-        let latest = self.latest;
-        let used = self
-            .snapshots
-            .extract_if(move |_, snapshot| snapshot.time.saturating_add(SNAPSHOT_LIFE) < latest);
-        used.map(|(_, snapshot)| snapshot)
+        self.snapshots.take_used(self.latest)
     }
 
     /// By thread, the address ranges that the recorder should read when it
@@ -464,8 +457,6 @@ impl LiveUnwinder {
         let thread = it.user.as_ref().zip(sample.tid()).filter(|_| !is_stale);
         self.chain.clear();
         let mut decided = thread.map(|(&state, tid)| {
-            let snapshot = self.snapshots.get(&(tid, time));
-            let pieces = snapshot.map(|snapshot| snapshot.pieces.as_slice());
             let frames = &mut self.frames;
             frames.clear();
             frames.extend(user_frames(sample));
@@ -473,7 +464,7 @@ impl LiveUnwinder {
                 tid,
                 state,
                 processes: &self.processes,
-                pieces: pieces.unwrap_or_default(),
+                pieces: self.snapshots.pieces(tid, time),
                 frames,
                 told: &[],
                 later_sp: it.later_sp,
@@ -502,10 +493,8 @@ impl LiveUnwinder {
             self.chain.clear();
             decided = None;
         }
-        if let Some((_, tid)) = thread
-            && let Some(used) = self.snapshots.get_mut(&(tid, time))
-        {
-            used.time = 0;
+        if let Some((_, tid)) = thread {
+            self.snapshots.used(tid, time);
         }
         self.put(it, time, decided);
     }

@@ -226,8 +226,12 @@ impl Snapshots {
             self.give_back([pieces]);
             return None;
         }
-        let (tid, time) = (sample.tid, sample.time);
-        Some(MemorySnapshot { tid, time, pieces })
+        Some(MemorySnapshot {
+            tid: sample.tid,
+            time: sample.time,
+            left_at: None,
+            pieces,
+        })
     }
 
     /// Reads what is wanted of a thread that sleeps, for the sample of it at
@@ -240,7 +244,13 @@ impl Snapshots {
         let pieces = read_pieces(pid, copied_until, &wanted, |old, length| {
             self.grown(old, length)
         });
-        self.add(MemorySnapshot { tid, time, pieces });
+        let left_at = None;
+        self.add(MemorySnapshot {
+            tid,
+            time,
+            left_at,
+            pieces,
+        });
     }
 
     fn has_room(&self) -> bool {
@@ -461,6 +471,7 @@ mod tests {
         let snapshot = MemorySnapshot {
             tid: 5,
             time: 1,
+            left_at: None,
             pieces: vec![(0, vec![0; 8])],
         };
         snapshots.add(snapshot.clone());

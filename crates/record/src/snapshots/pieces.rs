@@ -9,7 +9,7 @@ use std::ops::Range;
 /// perf's number of the register that holds a system call's result.
 pub(super) const RESULT: u32 = 0;
 /// perf's number of the register.
-const STACK_POINTER: u32 = if cfg!(target_arch = "aarch64") { 31 } else { 7 };
+pub(super) const STACK_POINTER: u32 = if cfg!(target_arch = "aarch64") { 31 } else { 7 };
 
 /// Where the piece of the stack ends that was copied with a sample; `None` unless
 /// it is still there, and `is_as_then` of the sample's registers. `now` is room.

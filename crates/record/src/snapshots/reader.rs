@@ -2,7 +2,7 @@
 
 use super::leavers::{found, tid_at};
 use super::left::{Found, Left, Promptness, Switch};
-use super::pieces::{RESULT, copied_until, read_pieces};
+use super::pieces::{RESULT, STACK_POINTER, copied_until, read_pieces};
 use super::{CLOCK_SKEW, DeepStacks, LONGEST_IDLE, LOOK_UP, MOST_OF_NEW, is_stack_only};
 use crate::allowance::Allowance;
 use crate::drain::Shared;
@@ -17,6 +17,9 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+
+/// Registers, by perf's numbers, and where a copied piece of stack ends.
+type Leaving = (Vec<(u32, u64)>, Option<u64>);
 
 /// Reads for the samples of one CPU.
 pub(crate) struct Reader<'a> {
@@ -163,16 +166,35 @@ impl Reader<'_> {
         left: &Left,
         wanted: &[Range<u64>],
     ) -> Option<MemorySnapshot> {
-        let copied_until = self.unmoved_until(sample, left)?;
+        let (copied_until, left_until) = self.unmoved_until(sample, left)?;
         let grown = |old, length| self.deep.orders.grown(old, length);
         let of_new = 0..copied_until.saturating_add(MOST_OF_NEW);
         let wanted = match wanted {
             [] => std::slice::from_ref(&of_new),
             ranges => ranges,
         };
-        let pieces = read_pieces(sample.pid, copied_until, wanted, grown);
+        let mut pieces = read_pieces(sample.pid, copied_until, wanted, grown);
         let is_good = !pieces.is_empty() && self.stayed_away(sample.tid, left.time);
-        self.deep.orders.snapshot(sample, pieces, is_good)
+        if is_good && let Some(until) = left_until {
+            pieces.splice(..0, self.copied_from(until, copied_until));
+        }
+        let left_at = left_until.map(|_| left.time);
+        let snapshot = self.deep.orders.snapshot(sample, pieces, is_good)?;
+        Some(MemorySnapshot {
+            left_at,
+            ..snapshot
+        })
+    }
+
+    /// What was copied with the sample, from an address on.
+    fn copied_from(&self, from: u64, copied_until: u64) -> Option<(u64, Vec<u8>)> {
+        let length = usize::try_from(copied_until.checked_sub(from)?).ok()?;
+        let bytes = self.now.get(self.now.len().checked_sub(length)?..)?;
+        (length > 0).then(|| {
+            let mut buffer = self.deep.orders.grown(None, length);
+            buffer.extend_from_slice(bytes);
+            (from, buffer)
+        })
     }
 
     /// The newest sample of the CPU, and what the witness told when its thread
@@ -228,12 +250,18 @@ impl Reader<'_> {
         each_record(ring, at, &mut self.scratch, &mut each)
     }
 
-    /// Where the copied piece of the stack ends; `None` unless the thread left
-    /// the CPU as the sample found it: with the same registers or at once, and
-    /// what was copied with the sample is what is there.
-    fn unmoved_until(&mut self, sample: &Found, left: &Left) -> Option<u64> {
+    /// Where the copied piece of the stack ends, and that of the sample of a wait
+    /// that begins there; `None` unless the thread left the CPU as the sample found
+    /// it: with the same registers or at once, and what was copied with the sample is
+    /// what is there.
+    fn unmoved_until(&mut self, sample: &Found, left: &Left) -> Option<(u64, Option<u64>)> {
+        let mut left_until = None;
         let then = match left.registers {
-            Some(place) => Some(self.registers_at(place)?),
+            Some(place) => {
+                let (registers, until) = self.leaving_at(place)?;
+                left_until = until;
+                Some(registers)
+            }
             None => {
                 let after = left.time.checked_sub(sample.time)?;
                 self.promptness.is_at_once(after).then_some(())?;
@@ -254,17 +282,23 @@ impl Reader<'_> {
                 !then.is_empty() && then.iter().all(|one| is_same(registers, one))
             })
         };
-        copied_until(&record, is_as_then, &mut self.now)
+        let copied_until = copied_until(&record, is_as_then, &mut self.now)?;
+        Some((copied_until, left_until))
     }
 
-    /// The registers, by perf's numbers, of a sample of leaving.
-    fn registers_at(&mut self, (at, size): (u64, usize)) -> Option<Vec<(u32, u64)>> {
+    /// The registers, by perf's numbers, of a sample of leaving, and where the piece
+    /// of the stack ends that was copied with it, if it is that of a wait.
+    fn leaving_at(&mut self, (at, size): (u64, usize)) -> Option<Leaving> {
         if !self.rings.get(self.own)?.peek(at, size, &mut self.scratch) {
             return None;
         }
         let layout = &self.deep.layouts.list().get(self.deep.leaving)?.layout;
         let view = Sample::new(&self.scratch, layout, ByteOrder::NATIVE).ok()?;
-        Some(view.regs_user()?.iter().collect())
+        let registers = view.regs_user()?;
+        let copied = view.stack_user().filter(|_| self.deep.waits.is_some());
+        let until = copied.zip(registers.get(STACK_POINTER));
+        let until = until.map(|(bytes, sp)| sp.saturating_add(bytes.len() as u64));
+        Some((registers.iter().collect(), until))
     }
 
     /// Whether no ring tells that the thread ran again since `left_at`.
