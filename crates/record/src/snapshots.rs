@@ -52,8 +52,8 @@ use std::time::{Duration, Instant};
 /// An idle reader looks whether all has ended at least this often.
 const LONGEST_IDLE: Duration = Duration::from_secs(1);
 
-/// Most bytes read for one sample.
-const MOST_BYTES: u64 = 4 << 20;
+/// Most bytes read for one sample: a whole stack of usual size.
+const MOST_BYTES: u64 = 8 << 20;
 /// Most of them of a new thread, of which nothing is known.
 const MOST_OF_NEW: u64 = 1 << 20;
 /// So many of a range are read first; more, by and by, while all of it is there.
@@ -434,11 +434,14 @@ mod tests {
         );
         let range = 0..8;
         assert!(read_pieces(-1, 0, &[range], new).is_empty());
-        // Longer than what is read first.
-        let long: Vec<u8> = (0..300_000_u32).map(|at| (at / 7) as u8).collect();
-        let start = long.as_ptr() as u64;
-        let range = start..start + long.len() as u64;
-        assert_eq!(read_pieces(pid, start, &[range], new), [(start, long)]);
+        // Longer than what is read first, and nearly as long as a stack may usually be.
+        for length in [300_000, 8_300_000_u32] {
+            let long: Vec<u8> = (0..length).map(|at| (at / 7) as u8).collect();
+            let start = long.as_ptr() as u64;
+            let range = start..start + long.len() as u64;
+            let read = read_pieces(pid, start, &[range], new);
+            assert!(read == [(start, long)], "{length}");
+        }
     }
 
     #[test]
