@@ -133,6 +133,7 @@ impl DebugInfo {
             Box::new(Self::load(image, None, how))
         });
         let mut info = Self::of_sections(sections, supplementary, (demangle, places));
+        info.sections.read_heads_ahead();
         info.offsets = UnitIndex::read_offsets(&info.sections.dwarf(None));
         info.units.resize_with(info.offsets.len(), OnceLock::new);
         info.splits.resize_with(info.offsets.len(), OnceLock::new);

@@ -22,6 +22,11 @@ const NEEDED: [SectionId; 9] = [
     SectionId::DebugRngLists,
 ];
 
+/// Bytes of a unit that tell what it covers.
+const HEAD: usize = 512;
+/// Heads read ahead.
+const MOST_HEADS: usize = 1 << 16;
+
 /// Where the debug sections of one file are.
 #[derive(Debug)]
 pub(super) struct Sections {
@@ -149,6 +154,31 @@ impl Sections {
             if start < end {
                 self.image.read_ahead(start..end);
             }
+        }
+    }
+
+    /// Has the file system read the heads of all units that a table of address ranges
+    /// names: where a unit begins is known once the head before it was read, and a
+    /// disk that serves many requests at once would serve these one by one.
+    pub(super) fn read_heads_ahead(&self) {
+        // Where one of them is packed, both are, and nothing is left in the file.
+        let is_packed = |(id, bytes): &(SectionId, Bytes)| {
+            *id == SectionId::DebugInfo && matches!(bytes, Bytes::Unpacked(_))
+        };
+        if self.found.iter().any(is_packed) {
+            return;
+        }
+        let name = SectionId::DebugAranges.name();
+        let Some(Bytes::InFile(ranges)) = find(&self.image, name) else {
+            return;
+        };
+        let table = self.image.bytes().get(ranges).unwrap_or_default();
+        let mut heads = gimli::DebugAranges::new(table, self.endian()).headers();
+        let mut left = MOST_HEADS;
+        while let (Ok(Some(head)), true) = (heads.next(), left > 0) {
+            let at = head.debug_info_offset().0;
+            self.read_info_ahead(at..at.saturating_add(HEAD));
+            left -= 1;
         }
     }
 
