@@ -177,6 +177,11 @@ fn find(
     let mut seen = FxHashSet::default();
     let mut reached = Reached::default();
     while let Some(state) = open.pop() {
+        // Code that copies arguments and leaves by a jump has the return address
+        // where the way beside the copying has it; that way is looked for.
+        if calls != Calls::Keep && state.is_lost() {
+            continue;
+        }
         if wanted == Wanted::Exact(state.at) {
             return Ok(state);
         }
@@ -389,6 +394,11 @@ impl State {
             saved: None,
             behind_call: false,
         }
+    }
+
+    /// Nothing tells where the return address is.
+    fn is_lost(&self) -> bool {
+        self.depth.is_none() && !matches!(self.fp, Fp::Frame(_))
     }
 
     fn frame(&self) -> Option<CodeFrame> {
@@ -743,6 +753,29 @@ mod tests {
         assert_eq!(kept(Wanted::Exact(AT + 12)), sp(0, callers));
         // Whether the call took the argument off is not known.
         assert_eq!(kept(Wanted::Exact(AT + 8)), None);
+    }
+
+    #[test]
+    fn where_arguments_may_have_been_copied_the_way_beside_that_tells() {
+        // 0: test %rax,%rax; 3: jle 0xa; 5: sub %rax,%rsp; 8: jmp 0xa;
+        // a: mov 0x27(%rcx),%rcx; e: jmp *%rcx
+        let beside = [
+            0x48, 0x85, 0xc0, 0x7e, 5, 0x48, 0x29, 0xc4, 0xeb, 0, 0x48, 0x8b, 0x49, 0x27, 0xff,
+            0xe1,
+        ];
+        // 3: jg 7; 5: jmp 0xa; 7: sub %rax,%rsp
+        let mut crossed = beside;
+        crossed[3..10].copy_from_slice(&[0x7f, 2, 0xeb, 3, 0x48, 0x29, 0xc4]);
+        let kept = |code: &[u8], at: u64| {
+            let wanted = Wanted::Exact(AT + at);
+            follow_kept(Machine::X86_64, AT, wanted, &mut reader(code))
+        };
+        let top = sp(0, Some(CallerFp::InRegister));
+        for place in [10, 14] {
+            assert_eq!(kept(&beside, place), top);
+            assert_eq!(kept(&crossed, place), top);
+        }
+        assert_eq!(kept(&beside, 8), None, "by then it is lost");
     }
 
     #[test]
