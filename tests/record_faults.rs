@@ -186,6 +186,28 @@ fn r08_a_file_size_limit_ends_the_recording_not_the_command() {
 }
 
 #[test]
+fn r08_names_that_a_file_has_no_room_for_end_nothing() {
+    let test = "r08_names_that_a_file_has_no_room_for_end_nothing";
+    let file = recording("fsize-names");
+    let program = env!("CARGO_BIN_EXE_prof");
+    // Room for the samples, in KiB, not for what is known of them.
+    let script = format!(
+        "ulimit -f 8; exec {program} record -g -F 49 -e cpu-clock -o {} sh -c '{SOME_WORK}'",
+        file.display()
+    );
+    let run = Command::new("bash").args(["-c", &script]).output();
+    let run = Finished::from(run.expect("bash starts"));
+    if run.stderr.contains("cannot open") {
+        return skipped(test, &run.stderr);
+    }
+    assert_eq!(run.code, 4, "{}", run.stderr);
+    assert!(run.stderr.contains("File too large"), "{}", run.stderr);
+    let (found, says) = samples(&file);
+    assert_eq!(found, told_samples(&run.stderr), "{says}");
+    assert!(!says.contains("belong to nothing"), "{says}");
+}
+
+#[test]
 fn r08_a_file_size_limit_is_an_error_of_every_command_that_writes() {
     let recording = crate::oracle::fixture("recordings/local/perf6.1-deleted.data");
     let folder = tempfile::tempdir().expect("a folder");

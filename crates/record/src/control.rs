@@ -83,7 +83,8 @@ pub struct CommandUsed {
 pub(crate) struct Control {
     signals: SignalFd,
     blocked_before: SignalSet,
-    changed: SignalSet,
+    /// What signals did that do something else now.
+    before: Vec<(i32, Disposition)>,
     command: Option<(Ended, CommandUsed)>,
     /// Why nobody knows how the command ended.
     unknown: Option<io::Error>,
@@ -155,20 +156,19 @@ impl Control {
         let stopping = SignalSet::of(&stopping);
         let blocked_before = signal::blocked();
         let signals = SignalFd::new(stopping)?;
-        for signal in stopping.iter() {
-            // An ignored signal would never reach the descriptor.
-            signal::set_disposition(signal, Disposition::Default)?;
-        }
+        // An ignored signal would never reach the descriptor.
+        let heard_of = stopping.iter().map(|signal| (signal, Disposition::Default));
         let ignored = IGNORED.into_iter().filter(|&it| heard != Some(it));
-        let ignored: Vec<i32> = ignored.collect();
-        for &signal in &ignored {
-            signal::set_disposition(signal, Disposition::Ignore)?;
+        let ignored = ignored.map(|signal| (signal, Disposition::Ignore));
+        let mut before = Vec::new();
+        for (signal, disposition) in heard_of.chain(ignored) {
+            let found = signal::set_disposition(signal, disposition)?;
+            before.push((signal, found.unwrap_or(Disposition::Default)));
         }
-        let ignored = SignalSet::of(&ignored);
         Ok(Self {
             signals,
             blocked_before,
-            changed: SignalSet(stopping.0 | ignored.0),
+            before,
             command: None,
             unknown: None,
             started: None,
@@ -208,7 +208,8 @@ impl Control {
 
     /// The signals whose dispositions are not as we were started with.
     pub(crate) fn changed(&self) -> SignalSet {
-        self.changed
+        let signals: Vec<i32> = self.before.iter().map(|&(signal, _)| signal).collect();
+        SignalSet::of(&signals)
     }
 
     /// Waits for the end of the recording.
@@ -500,14 +501,7 @@ impl Drop for Control {
     fn drop(&mut self) {
         // What came late is not to end us when it is let through.
         while self.signals.next().is_some() {}
-        let ignored = Inherited::at_start().ignored;
-        for signal in self.changed.iter() {
-            let rusts_own = signal == libc::SIGPIPE;
-            let disposition = if rusts_own || ignored.has(signal) {
-                Disposition::Ignore
-            } else {
-                Disposition::Default
-            };
+        for &(signal, disposition) in &self.before {
             // Cannot fail for signals that `new` could change.
             let _ = signal::set_disposition(signal, disposition);
         }

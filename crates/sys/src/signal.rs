@@ -71,11 +71,12 @@ pub enum Disposition {
 /// # Errors
 /// None that a kernel was seen to give.
 pub fn outlive_size_limits() -> io::Result<()> {
-    set_disposition(libc::SIGXFSZ, Disposition::Ignore)
+    set_disposition(libc::SIGXFSZ, Disposition::Ignore).map(drop)
 }
 
-/// Sets what `signal` does in this process; `EINVAL` for KILL and STOP.
-pub fn set_disposition(signal: i32, disposition: Disposition) -> io::Result<()> {
+/// Sets what `signal` does in this process, and says what it did before, `None`
+/// where that was a function; `EINVAL` for KILL and STOP.
+pub fn set_disposition(signal: i32, disposition: Disposition) -> io::Result<Option<Disposition>> {
     let handler = match disposition {
         Disposition::Default => libc::SIG_DFL,
         Disposition::Ignore => libc::SIG_IGN,
@@ -86,7 +87,11 @@ pub fn set_disposition(signal: i32, disposition: Disposition) -> io::Result<()> 
     if previous == libc::SIG_ERR {
         return Err(io::Error::last_os_error());
     }
-    Ok(())
+    Ok(match previous {
+        libc::SIG_DFL => Some(Disposition::Default),
+        libc::SIG_IGN => Some(Disposition::Ignore),
+        _ => None,
+    })
 }
 
 /// Blocks `signals` in this thread and those that it starts.
@@ -336,7 +341,7 @@ mod tests {
         assert_eq!(errno(send(0, 0)), Some(libc::ESRCH));
         assert_eq!(errno(send(std::process::id(), 999)), Some(libc::EINVAL));
         assert_eq!(
-            errno(set_disposition(libc::SIGKILL, Disposition::Ignore)),
+            errno(set_disposition(libc::SIGKILL, Disposition::Ignore).map(drop)),
             Some(libc::EINVAL)
         );
     }
