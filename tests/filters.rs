@@ -284,6 +284,22 @@ fn times_are_counted_beside_events() {
         run.stderr
     );
     assert!(user + system >= cpu * 0.9, "{}", run.stderr);
+    // The kernel has no event for a tool's, so others lead the group.
+    let group = "{duration_time,page-faults:u,user_time,minor-faults:u}";
+    let run = prof(&["stat", "-x,", "-e", group, "true"]);
+    let counted = |name: &str| {
+        let line = run.stderr.lines().find(|line| line.contains(name));
+        line.is_some_and(|line| !line.starts_with('<'))
+    };
+    let all = ["duration_time", "page-faults", "user_time", "minor-faults"];
+    assert!(all.into_iter().all(counted), "{}", run.stderr);
+    let unled = prof(&["stat", "--filter", "prev_pid == 0", "true"]);
+    assert_eq!(unled.code, 2, "{}", unled.stderr);
+    assert!(
+        unled.stderr.contains("should follow the -e"),
+        "{}",
+        unled.stderr
+    );
     let refused = prof(&["record", "-o", "/dev/null", "-e", "duration_time", "true"]);
     assert_eq!(refused.code, 1, "{}", refused.stderr);
     assert!(

@@ -3,6 +3,7 @@
 use crate::oracle::{Finished, have, may_record_all, perf, prof, prof_command, skipped};
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// Fields of each separated line, with each number replaced, and without what
@@ -314,6 +315,72 @@ fn counting_waits_for_a_word_and_answers_it() {
         assert_eq!(counted, is_enabled, "{}", run.stderr);
         assert!(is_enabled || first == "<not counted>", "{}", run.stderr);
     }
+}
+
+#[test]
+fn cgroups_are_named_by_patterns_as_for_perf() {
+    let test = "cgroups_are_named_by_patterns_as_for_perf";
+    let none = prof(&["stat", "-a", "--for-each-cgroup", "no.such[0-9]", "true"]);
+    assert_eq!(none.code, 2, "{}", none.stderr);
+    assert!(
+        none.stderr.contains("no cgroup is named so"),
+        "{}",
+        none.stderr
+    );
+    let mounts = ["perf_event", "unified", ""].map(|it| Path::new("/sys/fs/cgroup").join(it));
+    let is_cgroup = |mount: &&PathBuf| mount.join("cgroup.procs").exists();
+    let Some(mount) = mounts.iter().find(is_cgroup) else {
+        return skipped(test, "there are no cgroups");
+    };
+    let names = ["prof-pattern-a", "prof-pattern-b"];
+    let folders = names.map(|name| mount.join(name));
+    if let Some(error) = folders.iter().find_map(|it| std::fs::create_dir(it).err()) {
+        return skipped(test, &error.to_string());
+    }
+    let arguments = ["stat", "-x,", "-a", "-e", "cpu-clock", "--for-each-cgroup"];
+    let run = |pattern: &str| {
+        let arguments = [&arguments[..], &[pattern, "true"]].concat();
+        [prof(&arguments), perf(&arguments)].map(|run| {
+            let lines = run.stderr.lines();
+            let named = lines.filter_map(|line| line.split(',').nth(3).map(str::to_owned));
+            named.collect::<Vec<_>>()
+        })
+    };
+    let runs = ["^prof-pattern", "pattern-b$,pattern-a"].map(run);
+    folders
+        .iter()
+        .for_each(|it| std::fs::remove_dir(it).expect("ours"));
+    assert_eq!(runs[0][0], names);
+    assert_eq!(runs[1][0], [names[1], names[0]]);
+    if have(test, "perf") {
+        for [mut ours, mut theirs] in runs {
+            // perf takes them as directories have them.
+            ours.sort();
+            theirs.sort();
+            assert_eq!(ours, theirs);
+        }
+    }
+}
+
+#[test]
+fn descriptors_that_nobody_writes_to_hold_nobody() {
+    let test = "descriptors_that_nobody_writes_to_hold_nobody";
+    let prof = prof_command();
+    let script = r#"set -e; cd "$1"; mkfifo c a; exec 8<>c 9<>a
+        timeout -s KILL 20 "$0" stat -x, -e page-faults:u --control fd:8,9 -- true"#;
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut command = Command::new("sh");
+    command.args(["-c", script]).arg(prof.get_program());
+    command.arg(folder.path());
+    let run = Finished::from(command.output().expect("sh starts"));
+    if run.stderr.contains("not permitted") {
+        return skipped(test, &run.stderr);
+    }
+    let counted = run
+        .stderr
+        .lines()
+        .any(|line| line.contains("page-faults:u"));
+    assert!(run.code == 0 && counted, "{}", run.stderr);
 }
 
 #[test]

@@ -85,7 +85,7 @@ pub(crate) fn out_of_memory() -> ExitCode {
 
 /// The error and its causes, joined by `: `. Errors whose text tells their
 /// cause already are not followed by it again.
-fn chain_of_causes(error: &anyhow::Error) -> String {
+pub(crate) fn chain_of_causes(error: &anyhow::Error) -> String {
     let mut text = String::new();
     for cause in error.chain().map(ToString::to_string) {
         if text.is_empty() {
@@ -95,7 +95,26 @@ fn chain_of_causes(error: &anyhow::Error) -> String {
             text.push_str(&cause);
         }
     }
+    if !text.contains("try: ") {
+        text.push_str(cure_of(error).unwrap_or_default());
+    }
     text
+}
+
+/// What helps where a file cannot be written.
+fn cure_of(error: &anyhow::Error) -> Option<&'static str> {
+    let errnos = error.chain().filter_map(|cause| {
+        let cause: &io::Error = cause.downcast_ref()?;
+        cause.raw_os_error()
+    });
+    Some(match errnos.last()? {
+        libc::EFBIG => "\n  files may not be larger here\n  try: a larger ulimit -f",
+        libc::ENOSPC | libc::EDQUOT => {
+            "\n  try: -o a file on another file system, or free some space"
+        }
+        libc::EROFS => "\n  try: -o a file in another folder, as /tmp",
+        _ => return None,
+    })
 }
 
 /// One message on stderr. Names from files may be in it, so control
@@ -131,6 +150,13 @@ mod tests {
         assert_eq!(
             chain_of_causes(&error),
             "no priority 50: not permitted\n  try: sudo"
+        );
+        let full = std::io::Error::from_raw_os_error(libc::ENOSPC);
+        let error = anyhow::Error::from(full).context("cannot write to a");
+        let told = chain_of_causes(&error);
+        assert!(
+            told.contains("to a: No space left") && told.contains("  try: -o"),
+            "{told}"
         );
     }
 }

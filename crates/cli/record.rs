@@ -10,7 +10,7 @@ use crate::cgroups::Cgroups;
 use crate::cpu_list::{CpuList, cpus};
 use crate::embed::{self, Embedded, Texts, Wish};
 use crate::filters::Filters;
-use crate::outcome::{Outcome, UsageError, say};
+use crate::outcome::{Outcome, UsageError, chain_of_causes, say};
 use crate::push::{Delivery, Pusher};
 use crate::recording::Input;
 use crate::refused::Refused;
@@ -186,7 +186,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     delivery: Delivery,
     /// Keep only so many of the newest files.
-    #[arg(long, value_name = "N", requires = "switch_output", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     switch_max_files: Option<u32>,
     /// Keep only the newest records, of the last 30s or 64M.
     ///
@@ -368,9 +368,6 @@ pub(crate) struct Args {
     /// CPUs of samples, which they always have.
     #[arg(long, hide = true)]
     sample_cpu: bool,
-    /// What ran before is told at the start, where readers find it as well.
-    #[arg(long, hide = true)]
-    tail_synthesize: bool,
     /// Build-ids in mappings, where they are anyway.
     #[arg(long, hide = true)]
     buildid_mmap: bool,
@@ -475,6 +472,9 @@ fn recorded(args: Args, kept: Kept) -> anyhow::Result<Outcome> {
     };
     given(args).left_out().for_each(&mut notices);
     args.taken.notices().for_each(|notice| notices(&notice));
+    if args.switch_max_files.is_some() && options.switching.is_none() {
+        notices("--switch-max-files changes nothing: there is one file, without --switch-output");
+    }
     if let Some(notice) = runs_as_root(&options) {
         notices(&notice);
     }
@@ -613,7 +613,8 @@ fn end(finished: Finished, kept: Kept, quiet: bool) -> Outcome {
     if let Some(error) = finished.failure {
         // Said with -q too: it is an error.
         let error = anyhow::Error::from(error);
-        say(&format!("the recording ended early: {error:#}"));
+        let why = chain_of_causes(&error);
+        say(&format!("the recording ended early: {why}"));
         return Outcome::Code(1);
     }
     match (finished.command, finished.ended_by) {

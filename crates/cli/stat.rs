@@ -63,7 +63,7 @@ pub(crate) struct Args {
     /// Count threads that run.
     #[arg(short, long, value_name = "TID,…")]
     tid: Option<String>,
-    /// Count each event for each of these cgroups; with -a or -C.
+    /// Count each event for each of these cgroups, or those that a pattern matches; with -a or -C.
     #[arg(long, value_name = "NAME,…", conflicts_with = "cgroup")]
     for_each_cgroup: Option<String>,
     /// Put all events into one group.

@@ -9,7 +9,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use crate::recognise;
 
 /// Commands of perf, and what to do with ours instead.
-const OF_PERF: [(&str, &str); 10] = [
+const OF_PERF: [(&str, &str); 21] = [
     ("top", "prof record -a -g --duration 10, then prof report"),
     (
         "sched",
@@ -38,6 +38,38 @@ const OF_PERF: [(&str, &str); 10] = [
         "prof archive, which puts names into the recording itself",
     ),
     ("version", "prof --version"),
+    (
+        "kmem",
+        "prof record -a -g -e 'kmem:*', then prof report, where the kernel has these",
+    ),
+    ("kvm", "prof record -a -g -e 'kvm:*', then prof report"),
+    (
+        "kwork",
+        "prof record -a -g -e 'irq:*' -e 'workqueue:*', then prof report",
+    ),
+    (
+        "ftrace",
+        "prof record -e SUBSYSTEM:TRACEPOINT, then prof script; or trace-cmd",
+    ),
+    (
+        "bench",
+        "prof ab -- OLD-COMMAND -- NEW-COMMAND, which compares yours",
+    ),
+    (
+        "daemon",
+        "prof record -a --overwrite=1m -o FILE, which SIGUSR2 lets write what it has",
+    ),
+    ("data", "prof export, which writes other tools' formats"),
+    (
+        "config",
+        "the options themselves: there are no settings in files",
+    ),
+    (
+        "iostat",
+        "prof stat -a -e EVENT, with events that prof list shows",
+    ),
+    ("kallsyms", "grep -w NAME /proc/kallsyms"),
+    ("test", "prof doctor, which tries what works here"),
     (
         "mem",
         "prof record -d -W -e EVENT ./app, with an event that prof list mem- shows,\n       \

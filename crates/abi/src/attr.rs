@@ -111,6 +111,11 @@ impl EventAttr {
         (self.flags.0 >> 15 & 3) as u8
     }
 
+    /// Makes them this level, of which the lowest two bits count.
+    pub fn set_precise_ip(&mut self, level: u8) {
+        self.flags.0 = self.flags.0 & !(3 << 15) | u64::from(level & 3) << 15;
+    }
+
     /// Whether `sample_period` is a frequency in Hz.
     pub fn is_freq(&self) -> bool {
         self.flags.has(AttrFlags::FREQ)

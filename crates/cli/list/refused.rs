@@ -13,6 +13,7 @@ const OPTIONS: &[Refusal] = &[
     (None, "cputype", Value::Needed, "name the PMU: prof list cpu_core"),
     (None, "debug", Value::None, "an event that cannot be used says why"),
     (None, "deprecated", Value::None, NO_TABLES),
+    (None, "raw-dump", Value::None, "use --json, or prof generate for a shell's completions"),
 ];
 
 impl Refuses for OfList {

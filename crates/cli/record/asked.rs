@@ -8,8 +8,7 @@ use prof_abi::BranchSampleType;
 use prof_perfdata::write::Packing;
 use prof_record::events::{self, EventSpec, Programs};
 use prof_record::options::{
-    ChainFilter, Extras, Flight, ModeFilter, Options, Sampling, Stacks, Switching, Target, Told,
-    Traces,
+    ChainFilter, Extras, Flight, ModeFilter, Options, Sampling, Stacks, Target, Told, Traces,
 };
 use prof_record::output::Destination;
 use prof_record::{WAKING, WaitOptions};
@@ -122,14 +121,14 @@ fn set_filters(args: &Args, options: &mut Options) {
 fn set_output(args: &Args, options: &mut Options) {
     options.duration = args.duration;
     options.max_size = args.max_size;
-    options.switching = args.switch_output.map(|when| Switching {
-        most_files: args.switch_max_files.map(|most| most as usize),
-        ..when
-    });
+    options.switching = args.switch_output;
     options.flight = args.overwrite.map(|keep| kept_in_flight(options, keep));
     if !options.switch_events.is_empty() && options.flight.is_none() {
         // As perf: a signal does the same.
         options.switching.get_or_insert_default().on_signal = true;
+    }
+    if let Some(switching) = &mut options.switching {
+        switching.most_files = args.switch_max_files.map(|most| most as usize);
     }
     options.packing = match (args.compression_level, args.no_compression_level) {
         (None, false) => Packing::DeepChains,

@@ -12,6 +12,7 @@ const OPTIONS: &[Refusal] = &[
     (None, "num-thread-synthesize", Value::Needed, "one thread tells of what ran before"),
     (None, "off-cpu-thresh", Value::Needed, "with --off-cpu each wait has a sample of its own; --off-cpu-min leaves short ones out"),
     (None, "proc-map-timeout", Value::Needed, "mappings are read without a time limit"),
+    (None, "tail-synthesize", Value::None, "what ran before is told at the start, in each file, where readers find it as well"),
     (None, "threads", Value::Optional, "one thread empties all rings into one file; --affinity says where it runs"),
 ];
 

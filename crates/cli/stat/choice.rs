@@ -4,11 +4,13 @@ use super::Args;
 use crate::outcome::{UsageError, say};
 use crate::whose::{Given, Whose};
 use prof_abi::AttrFlags;
+use prof_record::cgroup;
 use prof_record::events::{self, EventSpec, Programs};
 use prof_stat::{
     Counted, Delay, Form, Grouping, Metrics, MetricsError, Mode, Options, Selection, Showing,
     default_events,
 };
+use regex::Regex;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -159,6 +161,7 @@ fn mode(args: &Args) -> Result<Mode, UsageError> {
 }
 
 fn asked_events(args: &Args, selection: &Selection) -> Result<Vec<EventSpec>, UsageError> {
+    args.filters.check()?;
     if args.null && args.event.is_empty() {
         return Ok(Vec::new());
     }
@@ -168,7 +171,6 @@ fn asked_events(args: &Args, selection: &Selection) -> Result<Vec<EventSpec>, Us
     let command = args.command.first().map(OsString::as_os_str);
     let programs = Programs::new(command, selection.processes_counted());
     let mut specs: Vec<EventSpec> = Vec::new();
-    args.filters.check()?;
     let mut named = vec![0];
     for (number, text) in args.event.iter().enumerate() {
         let groups = specs.len() as u32;
@@ -240,16 +242,43 @@ fn cgroups(args: &Args, events: &mut Vec<EventSpec>) -> Result<(), UsageError> {
             .filter_map(|spec| spec.group)
             .max()
             .unwrap_or(0);
-        for (round, name) in list.split(',').filter(|name| !name.is_empty()).enumerate() {
+        for (round, name) in cgroups_named(list)?.into_iter().enumerate() {
             for spec in &asked {
                 let mut spec = spec.clone();
                 spec.group = spec.group.map(|group| group + round as u32 * groups);
-                spec.cgroup = Some(name.to_owned());
+                spec.cgroup = Some(name.clone());
                 events.push(spec);
             }
         }
     }
     Ok(())
+}
+
+/// The names of a list, or those that match its patterns where it has any, as perf
+/// tells the two apart.
+fn cgroups_named(list: &str) -> Result<Vec<String>, UsageError> {
+    let parts = list.split(',').filter(|part| !part.is_empty());
+    if !list.contains(|letter| "{}[]()|*+?^$".contains(letter)) {
+        return Ok(parts.map(str::to_owned).collect());
+    }
+    let all = cgroup::names();
+    let mut named = Vec::new();
+    for part in parts {
+        let pattern = Regex::new(part).map_err(|error| {
+            UsageError(format!("--for-each-cgroup: {part} is no pattern: {error}"))
+        })?;
+        let matches = all
+            .iter()
+            .filter(|name| !name.is_empty() && pattern.is_match(name));
+        named.extend(matches.cloned());
+    }
+    if named.is_empty() {
+        return Err(UsageError(format!(
+            "--for-each-cgroup {list}: no cgroup is named so\n  \
+             try: names below /sys/fs/cgroup, or a pattern that one of them matches"
+        )));
+    }
+    Ok(named)
 }
 
 /// `--all-user` and `--all-kernel`.

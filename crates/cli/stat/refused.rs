@@ -7,11 +7,15 @@ use crate::refused::{Refusal, Refuses, Value};
 pub(super) struct OfStat;
 
 const NO_METRICS: &str = "the kernel publishes no metrics; use -M NAME --metrics-dir DIR with perf's JSON files, or name the events with -e";
+const NO_BPF: &str = "the kernel's own counters are opened, for each recorder anew; leave it out";
 const NO_HYBRID: &str = "name the PMU with the event: -e cpu_core/cycles/";
 const NO_TPEBS: &str = "hardware latencies are not read while counting";
 
 #[rustfmt::skip] // a table
 const OPTIONS: &[Refusal] = &[
+    (None, "bpf-attr-map", Value::Needed, NO_BPF),
+    (None, "bpf-counters", Value::None, NO_BPF),
+    (Some('b'), "bpf-prog", Value::Needed, "the runs of a BPF program are not counted here; bpftool prog profile counts them"),
     (None, "cputype", Value::Needed, NO_HYBRID),
     (None, "hybrid-merge", Value::None, NO_HYBRID),
     (None, "iostat", Value::Optional, NO_METRICS),

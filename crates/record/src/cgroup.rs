@@ -16,14 +16,41 @@ pub struct NoCgroup {
     why: io::Error,
 }
 
-/// The directory of a cgroup, in the hierarchy that knows events: that of
-/// version 1, or the unified one.
+/// Where the hierarchy may be that knows events: that of version 1, or the unified one.
+const MOUNTS: [&str; 3] = [
+    "/sys/fs/cgroup/perf_event",
+    "/sys/fs/cgroup/unified",
+    "/sys/fs/cgroup",
+];
+/// Cgroups that are listed at most: each costs events of its own.
+const MOST_LISTED: usize = 1 << 16;
+
+/// The names of all cgroups by which events can be counted, as paths below their
+/// hierarchy, in order; that of everything is the empty one.
+pub fn names() -> Vec<String> {
+    let is_cgroup = |path: &Path| path.join("cgroup.procs").exists();
+    let mut mounts = MOUNTS.iter().map(Path::new);
+    let Some(root) = mounts.find(|mount| is_cgroup(mount)) else {
+        return Vec::new();
+    };
+    let (mut names, mut open) = (Vec::new(), vec![root.to_owned()]);
+    while let Some(folder) = open.pop() {
+        let name = folder.strip_prefix(root).ok().and_then(Path::to_str);
+        names.extend(name.map(str::to_owned));
+        // One that has just gone has no entries.
+        let entries = std::fs::read_dir(&folder).into_iter().flatten().flatten();
+        let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+        open.extend(folders.map(|entry| entry.path()));
+        if names.len() >= MOST_LISTED {
+            break;
+        }
+    }
+    names.sort();
+    names
+}
+
+/// The directory of a cgroup.
 fn open(name: &str) -> Result<Arc<File>, NoCgroup> {
-    const MOUNTS: [&str; 3] = [
-        "/sys/fs/cgroup/perf_event",
-        "/sys/fs/cgroup/unified",
-        "/sys/fs/cgroup",
-    ];
     let mut why = io::Error::from_raw_os_error(libc::ENOENT);
     for mount in MOUNTS {
         let directory = Path::new(mount).join(name.trim_start_matches('/'));

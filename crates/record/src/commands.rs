@@ -14,7 +14,7 @@
 //! decides which command it is, and a line may end with a NUL or with what was
 //! sent at once.
 
-use prof_sys::{descriptor, wait_writable};
+use prof_sys::{PollSet, descriptor, wait_writable};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -155,9 +155,17 @@ impl Commands {
         self.control.as_fd()
     }
 
-    /// Reads the commands that have arrived; call it when the descriptor is
-    /// readable. `None` at end of file: no more will come.
+    /// Reads the commands that have arrived, if any have: it does not wait. `None`
+    /// at end of file: no more will come.
     pub fn take(&mut self) -> Option<Vec<Order>> {
+        // Others use a descriptor that was given to us as well, so that it stays one
+        // that waits.
+        let mut poll = PollSet::default();
+        let at = poll.add(self.control.as_fd());
+        let is_polled = poll.wait(Some(Duration::ZERO)).is_ok();
+        if !is_polled || !(poll.is_readable(at) || poll.is_hung_up(at)) {
+            return Some(Vec::new());
+        }
         let mut bytes = [0; MOST_BYTES];
         let read = match self.control.read(&mut bytes) {
             Ok(0) => return None,
@@ -232,6 +240,7 @@ mod tests {
         let (mut reader, answers) = std::io::pipe().expect("a pipe");
         let channel = Channel::Descriptors(control.as_raw_fd(), Some(answers.as_raw_fd()));
         let mut commands = Commands::open(&channel).expect("open");
+        assert_eq!(commands.take(), Some(Vec::new()), "it does not wait");
         sender.write_all(b"ping\nstop\0enable").expect("room");
         let orders = commands.take().expect("open");
         assert_eq!(

@@ -63,10 +63,12 @@ impl Counters {
             late: None,
         };
         let cgroups = cgroup::of_events(specs).map_err(CountError::Cgroup)?;
+        // No event of the kernel's stands for a tool's, so it is beside the group.
+        let group_of = |spec: &EventSpec| spec.group.filter(|_| spec.tool.is_none());
         for (index, spec) in specs.iter().enumerate() {
-            let leader = spec.group.and_then(|group| {
+            let leader = group_of(spec).and_then(|group| {
                 let mut before = specs.iter().take(index);
-                before.position(|other| other.group == Some(group))
+                before.position(|other| group_of(other) == Some(group))
             });
             let mut counter = Counter {
                 name: spec.name.clone(),
@@ -84,7 +86,8 @@ impl Counters {
             if counter.is_beside_probe {
                 counter.attr.flags = counter.attr.flags.without(AttrFlags::INHERIT);
             }
-            let of_group = |other: &&EventSpec| spec.group.is_some() && other.group == spec.group;
+            let group = group_of(spec);
+            let of_group = |other: &&EventSpec| group.is_some() && group_of(other) == group;
             if leader.is_none() && specs.iter().filter(of_group).count() > 1 {
                 counter.attr.read_format = GROUP_FORMAT;
             }
@@ -257,7 +260,9 @@ impl Counters {
             let group = self.counters.iter().enumerate().filter(is_of_it);
             for (member, counter) in group {
                 let is_open = matches!(counter.members.get(place), Some(Some(_)));
-                if let (true, Some(value)) = (is_open, values.next())
+                // What is not open is not in the kernel's list.
+                if is_open
+                    && let Some(value) = values.next()
                     && let Some(slot) = read.get_mut(member).and_then(|all| all.get_mut(place))
                 {
                     *slot = Some(value);

@@ -46,7 +46,7 @@ pub enum RecordError {
     },
     /// The event is only on other CPUs.
     #[error(
-        "{event} is only on CPU {cpus}, of those that there are\n  try: without -C, or -C {cpus}"
+        "{event} is only on CPU {cpus}, of those that there are\n  try: without -C and cpu=, or with a CPU that is online"
     )]
     NotOnTheseCpus {
         /// Its name.

@@ -34,7 +34,7 @@ pub(crate) fn sampling_attr(options: &Options, spec: &EventSpec, limits: Limits)
         attr.sample_period = 0;
     }
     if let Precision::Exactly(level) = spec.precision {
-        attr.flags.0 |= u64::from(level & 3) << 15;
+        attr.set_precise_ip(level);
     }
     // Of threads that were named no others are meant, as for perf.
     let inherits = options.inherit && !matches!(options.target, Target::Threads(_));

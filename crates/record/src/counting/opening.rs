@@ -2,7 +2,7 @@
 
 use super::counter::Counter;
 use super::scope::{CountError, Counting, CountingScope};
-use crate::events::{self, EventSpec, is_of_a_group};
+use crate::events::{self, EventSpec, Precision, is_of_a_group};
 use crate::hints::{Around, FIRST_OWN_PMU, Refusal, Step, Whose};
 use crate::open::{Trial, filter_text, is_probe, open_event};
 use prof_abi::{AttrFlags, EventAttr, ReadFormat, SampleType, event_kind};
@@ -77,6 +77,9 @@ pub(super) fn attr_for(spec: &EventSpec, how: &Counting, is_member: bool) -> Eve
         flags = flags.with(beginning(how));
     }
     attr.flags = flags;
+    if let Precision::Exactly(level) = spec.precision {
+        attr.set_precise_ip(level);
+    }
     attr
 }
 

@@ -70,7 +70,7 @@ pub enum CountError {
     Refused(Box<Refusal>),
     /// The event is only on other CPUs.
     #[error(
-        "{event} is only on CPU {cpus}, of those that there are\n  try: without -C, or -C {cpus}"
+        "{event} is only on CPU {cpus}, of those that there are\n  try: without -C and cpu=, or with a CPU that is online"
     )]
     NotOnTheseCpus {
         /// The event's name.
@@ -82,7 +82,9 @@ pub enum CountError {
     #[error(transparent)]
     Cgroup(NoCgroup),
     /// None of the threads is there any more.
-    #[error("cannot count {event}: no such process or thread")]
+    #[error(
+        "cannot count {event}: there is no such process or thread: it has ended, or its number is wrong"
+    )]
     NoSuchTask {
         /// The event's name.
         event: String,

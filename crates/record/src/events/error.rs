@@ -158,5 +158,9 @@ fn suggestion(nearest: Option<&str>) -> String {
 }
 
 fn known_terms(known: &[String]) -> String {
+    if known.is_empty() {
+        return "\n  its PMU has none; config=, period=, freq=, name= and the like are for all"
+            .to_owned();
+    }
     format!("\n  its terms are: {}", known.join(", "))
 }

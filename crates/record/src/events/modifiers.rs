@@ -100,7 +100,8 @@ fn set_precision(spec: &mut EventSpec, letters: &str) -> Result<(), EventError> 
             spec.precision = Precision::Exactly(level);
             Ok(())
         }
-        _ => Err(EventError::Modifier {
+        _ => Err(EventError::RefusedModifier {
+            why: "there are three levels of precision, :ppp at most",
             name: spec.name.clone(),
             modifier: 'p',
         }),

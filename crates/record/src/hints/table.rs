@@ -122,6 +122,11 @@ pub(super) const ROWS: &[HintRow] = &[
     ),
     open(
         libc::EACCES,
+        |r| r.whose == Whose::Launched && r.tid.is_none() && r.is_paranoid_above(0),
+        "kernel.perf_event_paranoid is {paranoid} and {lacks}, and the event is of whole CPUs\n  try: without --follow cpus\n   or: {sysctl} kernel.perf_event_paranoid=0   (until reboot)",
+    ),
+    open(
+        libc::EACCES,
         |r| r.all_kernel && r.narrowed.is_some() && r.is_paranoid_above(1),
         "kernel.perf_event_paranoid is {paranoid}, which hides the kernel from users without CAP_PERFMON\n  try: without --all-kernel (user space only)\n   or: {sysctl} kernel.perf_event_paranoid=1   (until reboot)",
     ),
@@ -158,6 +163,11 @@ pub(super) const ROWS: &[HintRow] = &[
         "a security policy forbids it (SELinux, AppArmor or the like)\n  try: {sudo}",
     ),
     open(libc::EPERM, |r| r.in_kernel, KERNEL_BREAKPOINT),
+    open(
+        libc::EPERM,
+        |r| r.kind == 2 && r.root && !r.around.user_namespace,
+        "the kernel refuses this tracepoint to everybody who asks for it in this way\n  try: another one (prof list tracepoint)",
+    ),
     open(
         libc::EPERM,
         |r| r.kind == 2 && r.is_paranoid_above(-1),
@@ -237,6 +247,8 @@ pub(super) const ROWS: &[HintRow] = &[
         |r| r.clock.is_some(),
         "events cannot have their times from clock {clock}: they can from monotonic, monotonic_raw, boottime, realtime and tai\n  try: -k monotonic",
     ),
+    // An event that is none of a tracing PMU is refused by every kernel.
+    open(libc::EINVAL, |r| r.aux && r.kind < FIRST_OWN_PMU, NO_TRACE),
     open(libc::EINVAL, |r| r.unknown.is_some(), UNKNOWN),
     open(libc::E2BIG, |r| r.unknown.is_some(), UNKNOWN),
     open(
@@ -264,6 +276,11 @@ pub(super) const ROWS: &[HintRow] = &[
         libc::EINVAL,
         |r| r.in_kernel,
         "the kernel lets nobody break into this code, where it has no kprobes into none of its own\n  try: prof list tracepoint",
+    ),
+    open(
+        libc::EINVAL,
+        |r| r.kind == 5 && r.event.contains('/') && r.event.contains(":x"),
+        "where code runs is watched with the length of an address\n  try: without /LENGTH",
     ),
     open(
         libc::EINVAL,
@@ -397,13 +414,15 @@ pub(super) const ROWS: &[HintRow] = &[
         "a ring of {ring} is not a power of two of pages\n  try: -m with another size",
     ),
     filter(libc::EINVAL, |r| !r.fields.is_empty(), NO_CONDITION),
-    // Parentheses that do not match.
+    // Parentheses and quotes that do not match: the kernel's parser has numbers of its
+    // own for these.
     filter(libc::ENOENT, |r| !r.fields.is_empty(), NO_CONDITION),
-    filter(
-        libc::EINVAL,
-        ALWAYS,
-        "the filter is {filter}: the kernel takes none like it for this event",
-    ),
+    filter(libc::EPERM, |r| !r.fields.is_empty(), NO_CONDITION),
+    filter(libc::ESRCH, |r| !r.fields.is_empty(), NO_CONDITION),
+    filter(libc::EINVAL, ALWAYS, NO_FILTER),
+    filter(libc::ENOENT, ALWAYS, NO_FILTER),
+    filter(libc::EPERM, ALWAYS, NO_FILTER),
+    filter(libc::ESRCH, ALWAYS, NO_FILTER),
     filter(
         libc::EACCES,
         ALWAYS,
@@ -450,6 +469,7 @@ pub(super) const OFFERS: &[(i32, Option<bool>, &str)] = &[
         "no descriptor was left to try it (ulimit -n)",
     ),
 ];
+const NO_FILTER: &str = "the filter is {filter}: the kernel takes none like it for this event\n  try: --filter 'common_pid == NUMBER', if it is a probe or a tracepoint";
 const NO_CONDITION: &str = "the filter is {filter}: it names a field that there is not, or is no condition\n  its fields are: {fields}\n  try: --filter 'FIELD == NUMBER', with && and ||, ~ for patterns of texts";
 const NO_PMU: &str = "this machine has no PMU";
 const NOT_OF_THIS_CPU: &str = "this CPU does not have it";

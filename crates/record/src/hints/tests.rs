@@ -143,6 +143,13 @@ fn cases() -> Vec<(Refusal, &'static str)> {
         ),
         (
             Refusal {
+                tid: None,
+                ..open(libc::EACCES)
+            },
+            "without --follow cpus",
+        ),
+        (
+            Refusal {
                 all_kernel: true,
                 narrowed: Some("-e 'cycles:u'".into()),
                 ..open(libc::EACCES)
@@ -209,6 +216,14 @@ fn cases() -> Vec<(Refusal, &'static str)> {
                 ..open(libc::EPERM)
             },
             "CAP_SYS_ADMIN",
+        ),
+        (
+            Refusal {
+                kind: 2,
+                root: true,
+                ..open(libc::EPERM)
+            },
+            "refuses this tracepoint to everybody",
         ),
         (
             Refusal {
@@ -326,6 +341,14 @@ fn cases() -> Vec<(Refusal, &'static str)> {
         ),
         (
             Refusal {
+                aux: true,
+                unknown: Some(UNKNOWN),
+                ..open(libc::EINVAL)
+            },
+            "tracing PMU",
+        ),
+        (
+            Refusal {
                 unknown: Some(UNKNOWN),
                 ..open(libc::EINVAL)
             },
@@ -348,6 +371,7 @@ fn cases() -> Vec<(Refusal, &'static str)> {
         (
             Refusal {
                 aux: true,
+                kind: 9,
                 ..open(libc::EINVAL)
             },
             "tracing PMU",
@@ -382,6 +406,14 @@ fn cases() -> Vec<(Refusal, &'static str)> {
                 ..open(libc::EINVAL)
             },
             "list tracepoint",
+        ),
+        (
+            Refusal {
+                kind: 5,
+                event: "mem:0x1000/4:x".into(),
+                ..open(libc::EINVAL)
+            },
+            "without /LENGTH",
         ),
         (
             Refusal {
@@ -522,11 +554,30 @@ fn cases() -> Vec<(Refusal, &'static str)> {
         ),
         (
             Refusal {
+                filter: "prev_pid == 1 )".into(),
+                fields: "prev_comm, prev_pid".into(),
+                ..plain(Step::Filter, libc::EPERM)
+            },
+            "is no condition\n  its fields are: prev_comm, prev_pid",
+        ),
+        (
+            Refusal {
+                filter: "prev_comm == \"x".into(),
+                fields: "prev_comm, prev_pid".into(),
+                ..plain(Step::Filter, libc::ESRCH)
+            },
+            "is no condition\n  its fields are: prev_comm, prev_pid",
+        ),
+        (
+            Refusal {
                 filter: "start 0x10".into(),
                 ..plain(Step::Filter, libc::EINVAL)
             },
             "the filter is start 0x10",
         ),
+        (plain(Step::Filter, libc::ENOENT), "common_pid == NUMBER"),
+        (plain(Step::Filter, libc::EPERM), "common_pid == NUMBER"),
+        (plain(Step::Filter, libc::ESRCH), "common_pid == NUMBER"),
         (plain(Step::Filter, libc::EACCES), "CAP_PERFMON"),
         (plain(Step::Filter, libc::ENOMEM), "no memory"),
         (memory(3), "until the next boot nobody may"),
