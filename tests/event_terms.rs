@@ -147,3 +147,42 @@ fn what_needs_records_in_order_refuses_such_events() {
         prof(&cured).succeeded("the cure");
     }
 }
+
+#[test]
+fn what_is_no_value_or_no_count_is_told_with_what_to_write() {
+    for (event, told) in [
+        ("cs/call-graph=foo/", "call-graph=fp, dwarf, lbr or no"),
+        ("cs/branch_type=foo/", "branch_type=FILTER"),
+        ("cs/aux-action=foo/", "start-paused, pause or resume"),
+        ("cs/cpu=x/", "a range as 0-3"),
+        ("software/nosuch/", "its PMU has none"),
+        ("cs:pppp", ":ppp at most"),
+        ("num_cpus", "try: lscpu"),
+        ("tool/smt_on/", "try: lscpu"),
+    ] {
+        let refused = prof(&["stat", "-e", event, "true"]);
+        assert_ne!(refused.code, 0, "{event}");
+        assert!(refused.stderr.contains(told), "{event}: {}", refused.stderr);
+    }
+    let counted = prof(&["stat", "-x,", "-e", "tool/duration_time/", "true"]);
+    let counted = counted.succeeded("stat").stderr;
+    assert!(counted.contains("ns,tool/duration_time/"), "{counted}");
+}
+
+#[test]
+fn what_perf_has_and_prof_has_not_is_refused_by_name() {
+    for (line, told) in [
+        ("stat --bpf-counters true", "leave it out"),
+        ("stat -b 1 true", "bpftool prog profile"),
+        ("list --raw-dump", "use --json"),
+        ("list metricgroup", "publishes no metrics"),
+        ("kmem stat", "-e 'kmem:*'"),
+        ("daemon start", "SIGUSR2"),
+        ("test", "prof doctor"),
+    ] {
+        let words: Vec<&str> = line.split(' ').collect();
+        let refused = prof(&words);
+        assert_ne!(refused.code, 0, "{line}");
+        assert!(refused.stderr.contains(told), "{line}: {}", refused.stderr);
+    }
+}

@@ -72,6 +72,13 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
     if let (true, Some(unit)) = (events.is_empty(), &args.unit) {
         anyhow::bail!("no event of a PMU called {unit}\n  try: prof list pmu");
     }
+    let of_metrics = |word: &String| matches!(word.as_str(), "metric" | "metrics" | "metricgroup");
+    if events.is_empty() && args.filter.iter().any(of_metrics) {
+        anyhow::bail!(
+            "the kernel publishes no metrics\n  try: prof stat -M NAME --metrics-dir DIR, with perf's \
+             JSON files"
+        );
+    }
     if events.is_empty() {
         if let Some(why) = why_none(&args.filter) {
             anyhow::bail!("{why}\n  try: prof doctor");

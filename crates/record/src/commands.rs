@@ -138,6 +138,19 @@ impl Commands {
     /// # Errors
     /// If a descriptor is not open, or there is no such FIFO.
     pub fn open(channel: &Channel) -> io::Result<Self> {
+        let cure = match channel {
+            Channel::Descriptors(..) => {
+                "descriptors that are open: exec 8<>CONTROL 9<>ACK, then --control fd:8,9"
+            }
+            Channel::Fifos(..) => {
+                "FIFOs that are there: mkfifo CONTROL ACK, then --control fifo:CONTROL,ACK"
+            }
+        };
+        Self::open_as_given(channel)
+            .map_err(|error| io::Error::other(format!("{error}\n  try: {cure}")))
+    }
+
+    fn open_as_given(channel: &Channel) -> io::Result<Self> {
         let (control, answers) = match channel {
             Channel::Descriptors(control, answers) => (
                 File::from(descriptor(*control)?),
@@ -201,7 +214,7 @@ fn fifo(path: &Path) -> io::Result<File> {
         .open(path)?;
     match file.metadata()?.file_type().is_fifo() {
         true => Ok(file),
-        false => Err(io::Error::other("it is no FIFO (mkfifo makes one)")),
+        false => Err(io::Error::other("it is no FIFO")),
     }
 }
 

@@ -14,6 +14,14 @@ pub enum EventError {
         /// What may have been meant.
         nearest: Option<String>,
     },
+    /// A figure of the machine that perf has among its tool events.
+    #[error(
+        "event {name}: it is a figure of the machine, no count\n  try: lscpu   (tool events that are counted are duration_time, user_time and system_time)"
+    )]
+    Constant {
+        /// As written.
+        name: String,
+    },
     /// A modifier that is not one.
     #[error(
         "event {name}: there is no modifier {modifier:?}\n  modifiers are u k h (modes), p P (precision), G H (guest, host), I D e S W X b R"

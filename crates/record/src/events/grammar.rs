@@ -17,7 +17,7 @@ use super::pmu::{self, Pmu, parse_number};
 use super::programs::Programs;
 use super::spec::EventSpec;
 use super::spelling::{opens_terms, tidy};
-use super::tool::Tool;
+use super::tool::{self, Tool};
 use super::{breakpoint, names, probe, terms, tracepoint};
 use prof_abi::{EventAttr, event_kind};
 
@@ -222,6 +222,10 @@ fn by_name(text: &str, programs: &Programs, specs: &mut Vec<EventSpec>) -> Resul
             return asked.add_to(programs, specs);
         }
     };
+    if tool::is_constant(name) {
+        let name = name.to_owned();
+        return Err(EventError::Constant { name });
+    }
     let found = named(name).ok_or_else(|| EventError::Unknown {
         name: name.to_owned(),
         nearest: names::nearest(name),
@@ -411,6 +415,17 @@ fn with_terms(
     specs: &mut Vec<EventSpec>,
 ) -> Result<(), EventError> {
     let (terms, letters) = terms_and_letters(text, rest)?;
+    if name == "tool" && letters.is_empty() {
+        // As perf 7.2 writes them.
+        if let Some(tool) = Tool::by_name(terms) {
+            specs.push(EventSpec::of_tool(text, tool));
+            return Ok(());
+        }
+        if tool::is_constant(terms) {
+            let name = text.to_owned();
+            return Err(EventError::Constant { name });
+        }
+    }
     let plain = without_pmu(text, name)?;
     let with_pmus: Vec<(EventSpec, Option<Pmu>)> = match plain.is_empty() {
         false => plain.into_iter().map(|spec| (spec, None)).collect(),

@@ -123,6 +123,21 @@ pub(super) fn apply(
     Ok(true)
 }
 
+/// Terms whose values are no numbers, and what to write.
+const WORDS: [(&str, &str); 5] = [
+    (
+        "aux-action",
+        "write aux-action=start-paused, pause or resume",
+    ),
+    (
+        "branch_type",
+        "write branch_type=FILTER, one of those that -j takes (any, any_call, u)",
+    ),
+    ("call-graph", "write call-graph=fp, dwarf, lbr or no"),
+    ("cpu", "write cpu=CPU, or a range as 0-3"),
+    ("metric-id", "write metric-id=NAME"),
+];
+
 /// A value without the quotes around it.
 fn unquoted(value: &str) -> &str {
     let inner = |quote| value.strip_prefix(quote)?.strip_suffix(quote);
@@ -136,6 +151,14 @@ struct Term<'a> {
 
 impl Term<'_> {
     fn wrong(&self, spec: &EventSpec) -> EventError {
+        let words = WORDS.iter().find(|(term, _)| *term == self.name);
+        if let Some(&(_, why)) = words {
+            return EventError::UnusableTerm {
+                event: spec.name.clone(),
+                term: self.name.to_owned(),
+                why,
+            };
+        }
         EventError::Number {
             event: spec.name.clone(),
             value: self.value.unwrap_or_default().to_owned(),

@@ -17,6 +17,26 @@ const TOOLS: [(&str, Tool); 3] = [
     ("system_time", Tool::System),
 ];
 
+/// Figures of the machine, which perf tells as if they were counts.
+const CONSTANTS: [&str; 11] = [
+    "core_wide",
+    "has_pmem",
+    "num_cores",
+    "num_cpus",
+    "num_cpus_online",
+    "num_dies",
+    "num_packages",
+    "slots",
+    "smt_on",
+    "system_tsc_freq",
+    "target_cpu",
+];
+
+/// Whether perf has a tool event of this name that is no count.
+pub(super) fn is_constant(name: &str) -> bool {
+    CONSTANTS.contains(&name)
+}
+
 impl Tool {
     /// The one of this name, in upper or lower case.
     pub(super) fn by_name(name: &str) -> Option<Self> {

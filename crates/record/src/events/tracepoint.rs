@@ -1,6 +1,7 @@
 //! Tracepoints by name, from tracefs.
 
 use super::error::EventError;
+use crate::hints::Around;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -28,6 +29,15 @@ pub(super) fn lookup(system: &str, name: &str) -> Result<Vec<(String, u64)>, Eve
     let full = format!("{system}:{name}");
     let path = format!("{}/{system}/{name}/id", ROOTS[0]);
     let (why, hint) = match first_error {
+        Some(error)
+            if error.kind() == io::ErrorKind::PermissionDenied
+                && Around::this_process().user_namespace =>
+        {
+            (
+                "permission denied (EACCES)".to_owned(),
+                "tracefs is not readable in a user namespace (rootless container)\n  try: as root outside of it",
+            )
+        }
         Some(error) if error.kind() == io::ErrorKind::PermissionDenied => (
             "permission denied (EACCES)".to_owned(),
             "tracefs is not readable for this user\n  try: with sudo\n   or: sudo mount -o remount,mode=750,gid=$(id -g) /sys/kernel/tracing   (until reboot)",

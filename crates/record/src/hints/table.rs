@@ -122,7 +122,12 @@ pub(super) const ROWS: &[HintRow] = &[
     ),
     open(
         libc::EACCES,
-        |r| r.whose == Whose::Launched && r.tid.is_none() && r.is_paranoid_above(0),
+        |r| {
+            r.whose == Whose::Launched
+                && r.cpu.is_some()
+                && r.tid.is_none()
+                && r.is_paranoid_above(0)
+        },
         "kernel.perf_event_paranoid is {paranoid} and {lacks}, and the event is of whole CPUs\n  try: without --follow cpus\n   or: {sysctl} kernel.perf_event_paranoid=0   (until reboot)",
     ),
     open(
