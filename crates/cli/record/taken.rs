@@ -9,6 +9,7 @@ const OPTIONS: &[Refusal] = &[
     (None, "aio", Value::Optional, "writing never holds up the rings: another thread does it"),
     (None, "mmap-flush", Value::Needed, "rings are drained by time and fill level"),
     (None, "no-buffering", Value::None, "the file is at most a fifth of a second behind"),
+    (None, "no-timestamp", Value::None, "each sample has its time, by which records are put in order"),
     (None, "num-thread-synthesize", Value::Needed, "one thread tells of what ran before"),
     (None, "off-cpu-thresh", Value::Needed, "with --off-cpu each wait has a sample of its own; --off-cpu-min leaves short ones out"),
     (None, "proc-map-timeout", Value::Needed, "mappings are read without a time limit"),

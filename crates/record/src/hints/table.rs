@@ -310,6 +310,11 @@ pub(super) const ROWS: &[HintRow] = &[
     ),
     open(
         libc::EINVAL,
+        |r| r.counting && r.kind >= FIRST_OWN_PMU && r.whose == Whose::System,
+        "the PMU has no event of these numbers, or does not count it here\n  try: prof list pmu",
+    ),
+    open(
+        libc::EINVAL,
         |r| r.kind >= FIRST_OWN_PMU,
         "this PMU may only count, or only everything on a CPU\n  try: prof stat -a -e '{event}' sleep 1{, sudo}",
     ),

@@ -454,6 +454,17 @@ fn cases() -> Vec<(Refusal, &'static str)> {
         (
             Refusal {
                 kind: 9,
+                counting: true,
+                kernel: true,
+                whose: Whose::System,
+                tid: None,
+                ..open(libc::EINVAL)
+            },
+            "no event of these numbers",
+        ),
+        (
+            Refusal {
+                kind: 9,
                 ..open(libc::EINVAL)
             },
             "prof stat -a -e 'cycles' sleep 1",
