@@ -49,7 +49,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
     let mut events = events(&args.filter);
     if let Some(unit) = &args.unit {
         let of_unit = format!("{unit}/");
-        events.retain(|event| event.name.starts_with(&of_unit));
+        events.retain(|event| {
+            event.name.starts_with(&of_unit) || event.category.pmu() == Some(unit.as_str())
+        });
     }
     let text = if args.json {
         as_json(&events)

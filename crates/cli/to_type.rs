@@ -62,13 +62,16 @@ const OF_PERF: [(&str, &str); 21] = [
     ("data", "prof export, which writes other tools' formats"),
     (
         "config",
-        "the options themselves: there are no settings in files",
+        "prof COMMAND --help: options are all, no file has settings",
     ),
     (
         "iostat",
         "prof stat -a -e EVENT, with events that prof list shows",
     ),
-    ("kallsyms", "grep -w NAME /proc/kallsyms"),
+    (
+        "kallsyms",
+        "grep -w NAME /proc/kallsyms; prof report has these names",
+    ),
     ("test", "prof doctor, which tries what works here"),
     (
         "mem",

@@ -70,6 +70,16 @@ impl Category {
         }
     }
 
+    /// The PMU that sysfs has for all of it, if there is one.
+    pub fn pmu(self) -> Option<&'static str> {
+        match self {
+            Self::Software => Some("software"),
+            Self::Tracepoint => Some("tracepoint"),
+            Self::Tool => Some("tool"),
+            _ => None,
+        }
+    }
+
     fn has_word(self, word: &str) -> bool {
         let long = match self {
             Self::Hardware => "hardware",
