@@ -109,10 +109,8 @@ fn cure_of(error: &anyhow::Error) -> Option<&'static str> {
     });
     Some(match errnos.last()? {
         libc::EFBIG => "\n  files may not be larger here\n  try: a larger ulimit -f",
-        libc::ENOSPC | libc::EDQUOT => {
-            "\n  try: -o a file on another file system, or free some space"
-        }
-        libc::EROFS => "\n  try: -o a file in another folder, as /tmp",
+        libc::ENOSPC | libc::EDQUOT => "\n  try: a file on another file system, or free some space",
+        libc::EROFS => "\n  try: a file in another folder, as /tmp",
         _ => return None,
     })
 }
@@ -155,7 +153,7 @@ mod tests {
         let error = anyhow::Error::from(full).context("cannot write to a");
         let told = chain_of_causes(&error);
         assert!(
-            told.contains("to a: No space left") && told.contains("  try: -o"),
+            told.contains("to a: No space left") && told.contains("  try: a file"),
             "{told}"
         );
     }

@@ -473,7 +473,7 @@ fn recorded(args: Args, kept: Kept) -> anyhow::Result<Outcome> {
     given(args).left_out().for_each(&mut notices);
     args.taken.notices().for_each(|notice| notices(&notice));
     if args.switch_max_files.is_some() && options.switching.is_none() {
-        notices("--switch-max-files changes nothing: there is one file, without --switch-output");
+        notices("--switch-max-files changes nothing without --switch-output");
     }
     if let Some(notice) = runs_as_root(&options) {
         notices(&notice);

@@ -215,12 +215,13 @@ impl Snapshots {
         self.wanted_of(tid).or_else(of_new)
     }
 
-    /// What was read for a sample, if it is good; else the buffers are taken back.
+    /// What was read for a sample, and for that of its leaving at a time if one is
+    /// given, if it is good; else the buffers are taken back.
     fn snapshot(
         &self,
         sample: &Found,
         pieces: Vec<(u64, Vec<u8>)>,
-        is_good: bool,
+        (is_good, left_at): (bool, Option<u64>),
     ) -> Option<MemorySnapshot> {
         if !is_good {
             self.give_back([pieces]);
@@ -229,7 +230,7 @@ impl Snapshots {
         Some(MemorySnapshot {
             tid: sample.tid,
             time: sample.time,
-            left_at: None,
+            left_at,
             pieces,
         })
     }
@@ -244,11 +245,10 @@ impl Snapshots {
         let pieces = read_pieces(pid, copied_until, &wanted, |old, length| {
             self.grown(old, length)
         });
-        let left_at = None;
         self.add(MemorySnapshot {
             tid,
             time,
-            left_at,
+            left_at: None,
             pieces,
         });
     }

@@ -179,11 +179,9 @@ impl Reader<'_> {
             pieces.splice(..0, self.copied_from(until, copied_until));
         }
         let left_at = left_until.map(|_| left.time);
-        let snapshot = self.deep.orders.snapshot(sample, pieces, is_good)?;
-        Some(MemorySnapshot {
-            left_at,
-            ..snapshot
-        })
+        self.deep
+            .orders
+            .snapshot(sample, pieces, (is_good, left_at))
     }
 
     /// What was copied with the sample, from an address on.

@@ -111,7 +111,7 @@ impl<'a> WaitReader<'a> {
         let pieces = read_pieces(sample.pid, copied_until, &wanted, grown);
         self.look_through();
         let is_good = !pieces.is_empty() && self.leavers.is_away((ring, sample));
-        self.deep.orders.snapshot(sample, pieces, is_good)
+        self.deep.orders.snapshot(sample, pieces, (is_good, None))
     }
 
     /// Takes down from the new records of all rings who left and who came.

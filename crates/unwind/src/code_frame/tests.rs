@@ -1,0 +1,181 @@
+//! Code made of bytes, and the frames that it has.
+
+use super::{
+    CallerFp, CodeFrame, Freeing, Slot, Wanted, epilogue, follow, follow_kept, freeing,
+    will_make_frame,
+};
+use crate::Machine;
+
+const AT: u64 = 0x1000;
+
+fn reader(code: &[u8]) -> impl FnMut(u64, &mut [u8]) -> usize {
+    move |at: u64, out: &mut [u8]| {
+        let rest = at.checked_sub(AT).and_then(|at| code.get(at as usize..));
+        let rest = rest.unwrap_or_default();
+        let len = rest.len().min(out.len());
+        out[..len].copy_from_slice(&rest[..len]);
+        len
+    }
+}
+
+fn at(code: &[u8], wanted: Wanted) -> Option<CodeFrame> {
+    follow(Machine::X86_64, AT, wanted, &mut reader(code))
+}
+
+fn sp(offset: i64, caller_fp: Option<CallerFp>) -> Option<CodeFrame> {
+    Some(CodeFrame {
+        return_address: Slot::FromSp(offset),
+        caller_fp,
+    })
+}
+
+#[test]
+fn pushes_and_locals_are_counted_on_every_way() {
+    // 0: test %edi,%edi; 2: je 0x12; 4: push %rbx; 5: push %rbp;
+    // 6: sub $0x18,%rsp; a: call 0x10; f: jmp 0x0; 11: nop; 12: ret
+    let code = [
+        0x85, 0xff, 0x74, 0x0e, 0x53, 0x55, 0x48, 0x83, 0xec, 0x18, 0xe8, 1, 0, 0, 0, 0xeb, 0xef,
+        0x90, 0xc3,
+    ];
+    let callers = Some(CallerFp::InRegister);
+    assert_eq!(at(&code, Wanted::Exact(AT + 5)), sp(8, callers));
+    assert_eq!(at(&code, Wanted::Return(AT + 0xf)), sp(40, callers));
+    assert_eq!(at(&code, Wanted::Exact(AT + 0x12)), sp(0, callers));
+    // No way leads behind the jump.
+    assert_eq!(at(&code, Wanted::Exact(AT + 0x11)), None);
+    // Between two instructions there is none.
+    assert_eq!(at(&code, Wanted::Exact(AT + 7)), None);
+}
+
+#[test]
+fn a_frame_pointer_serves_where_the_stack_pointer_is_lost() {
+    // 0: push %rbp; 1: mov %rsp,%rbp; 4: and $-32,%rsp; 8: sub %rax,%rsp;
+    // b: call 0x11; 10: leave; 11: ret
+    let code = [
+        0x55, 0x48, 0x89, 0xe5, 0x48, 0x83, 0xe4, 0xe0, 0x48, 0x29, 0xc4, 0xe8, 1, 0, 0, 0, 0xc9,
+        0xc3,
+    ];
+    let saved = Some(CallerFp::Saved(8));
+    assert_eq!(at(&code, Wanted::Exact(AT + 4)), sp(8, saved));
+    let by_fp = Some(CodeFrame {
+        return_address: Slot::FromFp(8),
+        caller_fp: saved,
+    });
+    assert_eq!(at(&code, Wanted::Return(AT + 0x10)), by_fp);
+    let callers = Some(CallerFp::InRegister);
+    assert_eq!(at(&code, Wanted::Exact(AT + 0x11)), sp(0, callers));
+}
+
+#[test]
+fn what_follows_a_call_that_never_returns_is_another_function() {
+    // 0: sub $8,%rsp; 4: call 0xa; 9: nop; a: push %rbx; b: ret
+    let code = [0x48, 0x83, 0xec, 8, 0xe8, 1, 0, 0, 0, 0x90, 0x53, 0xc3];
+    assert!(at(&code, Wanted::Return(AT + 9)).is_some());
+    assert_eq!(at(&code, Wanted::Exact(AT + 11)), None);
+}
+
+#[test]
+fn an_epilogue_tells_where_it_returns_to() {
+    // add $0x28,%rsp; pop %rbx; pop %rbp; pop %r12; ret
+    let code = [0x48, 0x83, 0xc4, 0x28, 0x5b, 0x5d, 0x41, 0x5c, 0xc3];
+    let found = |from: u64| epilogue(Machine::X86_64, AT + from, &mut reader(&code));
+    // The frame pointer is the second word of the three that are popped.
+    let saved = Some(CallerFp::Saved(16));
+    assert_eq!(found(0), sp(64, saved));
+    assert_eq!(found(5), sp(16, saved));
+    assert_eq!(found(8), sp(0, Some(CallerFp::InRegister)));
+    assert_eq!(epilogue(Machine::X86_64, AT, &mut reader(&code[..8])), None);
+}
+
+#[test]
+fn the_frame_pointer_counts_where_loops_push_and_calls_pop() {
+    // 0: push %rbp; 1: mov %rsp,%rbp; 4: push %rax; 5: dec %ecx; 7: jne 4;
+    // 9: call 0xf; e: ret
+    let code = [
+        0x55, 0x48, 0x89, 0xe5, 0x50, 0xff, 0xc9, 0x75, 0xfb, 0xe8, 1, 0, 0, 0, 0xc3,
+    ];
+    let kept = |wanted| follow_kept(Machine::X86_64, AT, wanted, &mut reader(&code));
+    let by_fp = Some(CodeFrame {
+        return_address: Slot::FromFp(8),
+        caller_fp: Some(CallerFp::Saved(8)),
+    });
+    assert_eq!(kept(Wanted::Exact(AT)), sp(0, Some(CallerFp::InRegister)));
+    assert_eq!(kept(Wanted::Return(AT + 14)), by_fp);
+    // 0: je 0xc; 2: push %rax; 3: call 0x20; 8: nop; c: ret
+    let mut code = vec![0x74, 0x0a, 0x50, 0xe8, 0x18, 0, 0, 0];
+    code.extend([0x90, 0x90, 0x90, 0x90, 0xc3]);
+    let kept = |wanted| follow_kept(Machine::X86_64, AT, wanted, &mut reader(&code));
+    let callers = Some(CallerFp::InRegister);
+    assert_eq!(kept(Wanted::Exact(AT + 12)), sp(0, callers));
+    // Whether the call took the argument off is not known.
+    assert_eq!(kept(Wanted::Exact(AT + 8)), None);
+}
+
+#[test]
+fn where_arguments_may_have_been_copied_the_way_beside_that_tells() {
+    // 0: test %rax,%rax; 3: jle 0xa; 5: sub %rax,%rsp; 8: jmp 0xa;
+    // a: mov 0x27(%rcx),%rcx; e: jmp *%rcx
+    let beside = [
+        0x48, 0x85, 0xc0, 0x7e, 5, 0x48, 0x29, 0xc4, 0xeb, 0, 0x48, 0x8b, 0x49, 0x27, 0xff, 0xe1,
+    ];
+    // 3: jg 7; 5: jmp 0xa; 7: sub %rax,%rsp
+    let mut crossed = beside;
+    crossed[3..10].copy_from_slice(&[0x7f, 2, 0xeb, 3, 0x48, 0x29, 0xc4]);
+    let kept = |code: &[u8], at: u64| {
+        let wanted = Wanted::Exact(AT + at);
+        follow_kept(Machine::X86_64, AT, wanted, &mut reader(code))
+    };
+    let top = sp(0, Some(CallerFp::InRegister));
+    for place in [10, 14] {
+        assert_eq!(kept(&beside, place), top);
+        assert_eq!(kept(&crossed, place), top);
+    }
+    assert_eq!(kept(&beside, 8), None, "by then it is lost");
+}
+
+#[test]
+fn frames_are_seen_coming_and_arguments_going() {
+    let ahead = |code: &[u8]| will_make_frame(Machine::X86_64, AT, &mut reader(code));
+    // mov -0x20(%rcx),%rbx; test $1,%bl; jne .; push %rbp; mov %rsp,%rbp
+    let checks = [
+        0x48, 0x8b, 0x59, 0xe0, 0xf6, 0xc3, 1, 0x75, 0, 0x55, 0x48, 0x89, 0xe5,
+    ];
+    assert!(ahead(&checks) && ahead(&checks[9..]));
+    assert!(!ahead(&checks[10..]) && !ahead(&[&[0x50], &checks[..]].concat()));
+    // pop %r10; lea 8(%rsp,%rcx,8),%rsp; push %r10; ret
+    let code = [0x41, 0x5a, 0x48, 0x8d, 0x64, 0xcc, 8, 0x41, 0x52, 0xc3];
+    let known = |number| Some([0x100, 0, 2, 0, 0, 0, 0, 0x7000, 0, 0, 0xaa, 0][number as usize]);
+    let found = |from: u64| freeing(AT + from, known, &mut reader(&code));
+    let returns = |register, sp| Some(Freeing { register, sp });
+    assert_eq!(found(0), returns(None, 0x7020));
+    assert_eq!(found(2), returns(Some(10), 0x7018));
+    assert_eq!(found(7), returns(Some(10), 0x7000));
+    assert_eq!(found(9), None);
+    // pop %rcx; add %rdx,%rsp; push %rcx; ret
+    let code = [0x59, 0x48, 0x01, 0xd4, 0x51, 0xc3];
+    let known = |number| Some(if number == 7 { 0x7000 } else { 0x20 });
+    let found = freeing(AT, known, &mut reader(&code));
+    assert_eq!(found, returns(None, 0x7028));
+}
+
+#[test]
+fn any_bytes_come_to_an_end() {
+    let mut seed = 1_u32;
+    for _ in 0..2000 {
+        let code: Vec<u8> = (0..64)
+            .map(|_| {
+                seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                (seed >> 24) as u8
+            })
+            .collect();
+        for machine in [Machine::X86_64, Machine::X86] {
+            follow(machine, AT, Wanted::Exact(AT + 40), &mut reader(&code));
+            follow_kept(machine, AT, Wanted::Exact(AT + 40), &mut reader(&code));
+            epilogue(machine, AT, &mut reader(&code));
+            will_make_frame(machine, AT, &mut reader(&code));
+        }
+        freeing(AT, |_| Some(u64::MAX), &mut reader(&code));
+    }
+    // A jump to itself.
+    assert_eq!(at(&[0xeb, 0xfe], Wanted::Exact(AT + 2)), None);
+}
