@@ -79,7 +79,8 @@ fn a_thousand_calls_are_a_thousand_hits_and_samples() {
             format!("uretprobe:{path}:work"),
             format!("uprobe:{path}:work+0"),
             format!("usdt:{path}:demo:plain"),
-            format!("sdt_demo:guarded@{path}"),
+            format!("sdt_demo:guarded@{path}:u"),
+            format!("uprobe:{path}:work/name='one,two'/u,usdt:{path}:plain/percore/"),
             format!("{{usdt:{path}:plain,uprobe:{path}:work:u}}"),
         ];
         if !flags.contains(&"-static") {

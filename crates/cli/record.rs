@@ -52,7 +52,7 @@ pub(crate) struct Args {
     /// Events, as prof list shows them [default: cycles, or cpu-clock].
     ///
     /// As perf writes them: cycles, cpu-clock:u, {a,b}:S, r1a8, sched:sched_switch,
-    /// mem:0x1000/4:w, pmu/term=1/, uprobe:PATH:FUNCTION, uretprobe:, kprobe:,
+    /// mem:0x1000/4:w, pmu/term=1/, uprobe:PATH:FUNCTION[/TERMS/], uretprobe:, kprobe:,
     /// usdt:PATH:NAME. By default cycles, or cpu-clock where there is no counter for cycles.
     ///
     /// Terms of one event stand between slashes: cpu-clock/freq=99,call-graph=fp/.

@@ -191,6 +191,13 @@ fn set_stacks(options: &Options, spec: &EventSpec, attr: &mut EventAttr) {
     if let (Some(bytes), Stacks::Dump(_)) = (spec.stack_size, stacks) {
         stacks = Stacks::Dump(bytes);
     }
+    if spec.traces_functions() {
+        attr.flags = attr.flags.with(AttrFlags::EXCLUDE_CALLCHAIN_USER);
+        stacks = match stacks {
+            Stacks::None => Stacks::None,
+            _ => Stacks::FramePointers,
+        };
+    }
     if stacks == Stacks::None {
         return;
     }

@@ -207,14 +207,14 @@ fn check_frequency(
 
 /// What a user should know of the events as they were opened.
 fn tell_of_events(options: &Options, set: &OpenSet, notices: &mut dyn FnMut(&str)) {
-    let asked = set
-        .events
-        .iter()
-        .filter(|event| event.planned.role == Role::Samples);
-    for event in asked {
+    for event in &set.events {
         let planned = &event.planned;
-        if options.verbose {
+        let is_asked = planned.role == Role::Samples;
+        if options.verbose && (is_asked || planned.role == Role::Tracks) {
             notices(&as_perf_shows(planned, event.descriptors.len()));
+        }
+        if !is_asked {
+            continue;
         }
         if planned.on_cpus != OnCpus::Never && planned.probe.is_some() {
             notices(&events::of_all_that_runs(&planned.name));
@@ -386,8 +386,9 @@ impl Opening<'_> {
         };
         let enabled = match (whose, &options.start) {
             (Whose::Attached, Start::AtOnce) => vec![Role::Samples, Role::Tracks],
-            (Whose::Attached, _) => vec![Role::Tracks],
-            _ => Vec::new(),
+            // Before /proc is read, or what begins meanwhile would have no names.
+            (Whose::Attached | Whose::System, _) => vec![Role::Tracks],
+            (Whose::Launched, _) => Vec::new(),
         };
         let scope = Scope {
             whose,

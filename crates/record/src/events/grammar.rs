@@ -185,15 +185,54 @@ fn parse_event(
     }
 }
 
-/// Probes with the letters behind them.
+/// Probes with the terms and letters behind them.
 fn add_probes(text: &str, specs: &mut Vec<EventSpec>) -> Result<(), EventError> {
-    let (found, letters) = probe::parse(text)?;
-    for mut spec in found {
-        modify(&mut spec, letters)?;
-        if !letters.is_empty() {
-            spec.name = format!("{}:{letters}", spec.name);
+    let written = probe::written(text);
+    let found = probe::parse(written.name).map_err(|error| {
+        // A term that there is not is taken for a part of the function's name.
+        let unknown = written.name.strip_suffix('/').and_then(|name| {
+            let (_, terms) = name.rsplit_once('/')?;
+            Some(terms.split_once('=')?.0.to_owned())
+        });
+        match (unknown, error) {
+            (Some(term), EventError::Probe { event, .. }) => EventError::Term {
+                event,
+                term,
+                known: terms::of_probes().map(str::to_owned).collect(),
+            },
+            (_, error) => error,
+        }
+    })?;
+    let names_it = terms::split(written.terms).any(|(term, _)| term == "name");
+    for (index, mut spec) in found.into_iter().enumerate() {
+        apply_terms(text, written.terms, terms::of_probes, &mut spec)?;
+        if names_it && index > 0 {
+            spec.name = format!("{}_{index}", spec.name);
+        }
+        modify(&mut spec, written.letters)?;
+        if !written.letters.is_empty() && !names_it {
+            spec.name = format!("{}:{}", spec.name, written.letters);
         }
         specs.push(spec);
+    }
+    Ok(())
+}
+
+/// Applies those of the terms that are allowed; any other is an error.
+fn apply_terms<I: Iterator<Item = &'static str>>(
+    text: &str,
+    terms: &str,
+    allowed: impl Fn() -> I,
+    spec: &mut EventSpec,
+) -> Result<(), EventError> {
+    for (term, value) in terms::split(terms) {
+        if !allowed().any(|known| known == term) || !terms::apply(term, value, spec)? {
+            return Err(EventError::Term {
+                event: text.to_owned(),
+                term: term.to_owned(),
+                known: allowed().map(str::to_owned).collect(),
+            });
+        }
     }
     Ok(())
 }
@@ -298,7 +337,7 @@ pub(super) fn split_letters(text: &str) -> (&str, &str) {
         });
     }
     if probe::is_probe(text) {
-        let (_, letters) = probe::modifiers(text);
+        let letters = probe::written(text).letters;
         return (
             text.strip_suffix(letters)
                 .map_or(text, |text| text.trim_end_matches(':')),
@@ -341,7 +380,7 @@ impl Tracepoints<'_> {
         let found = match tracepoint::lookup(system, name) {
             Err(error) => match probe::marker_of(programs, system, name) {
                 Some(markers) => return self.add_markers(markers, specs),
-                None => return Err(error),
+                None => return Err(probe::no_marker(programs, system, name).unwrap_or(error)),
             },
             Ok(found) => found,
         };
@@ -357,6 +396,7 @@ impl Tracepoints<'_> {
         specs: &mut Vec<EventSpec>,
     ) -> Result<(), EventError> {
         for mut spec in markers {
+            apply_terms(self.text, self.terms, terms::of_probes, &mut spec)?;
             modify(&mut spec, self.letters)?;
             specs.push(spec);
         }
@@ -371,15 +411,8 @@ impl Tracepoints<'_> {
         };
         let mut spec = EventSpec::new(full, attr);
         spec.in_kernel_only = tracepoint::is_of_kernel(&spec.name);
-        for (term, value) in terms::split(self.terms) {
-            if terms::IDENTITY.contains(&term) || !terms::apply(term, value, &mut spec)? {
-                return Err(EventError::Term {
-                    event: self.text.to_owned(),
-                    term: term.to_owned(),
-                    known: terms::OF_ALL.iter().map(ToString::to_string).collect(),
-                });
-            }
-        }
+        let allowed = || terms::OF_ALL.iter().copied();
+        apply_terms(self.text, self.terms, allowed, &mut spec)?;
         modify(&mut spec, self.letters)?;
         Ok(spec)
     }
@@ -673,6 +706,8 @@ mod tests {
         assert!(message("uprobe:/no/such:main").contains("cannot read /no/such"));
         assert!(message("cs,uprobe:/no/such:main").contains("cannot read /no/such"));
         assert!(message("uprobe:main").contains("write uprobe:PATH:FUNCTION"));
+        assert!(message("uprobe:/no/such:main/nme=x/").contains("there is no term nme"));
+        assert!(message("sdt_no:such").contains("sdt_no:such@PATH"));
         assert!(message("").contains("missing at character 1"));
     }
 }

@@ -81,6 +81,12 @@ pub enum NoProbe {
         /// Some of those that there are.
         known: Vec<String>,
     },
+    /// No program that is recorded has any marker; the event as written.
+    #[error(
+        "there is no such tracepoint, and no program that is recorded has markers\n  \
+         try: {0}@PATH, with the program or library that has it"
+    )]
+    MarkerElsewhere(String),
     /// The kernel has no such PMU.
     #[error("{0}")]
     NoPmu(&'static str),

@@ -2,12 +2,17 @@
 //! as their events are open; nothing is written to tracefs.
 //!
 //! ```text
-//! probe  = ( "uprobe:" | "uretprobe:" ) path ":" place [ ":" letters ]
-//!        | ( "kprobe:" | "kretprobe:" ) place [ ":" letters ]
-//!        | "usdt:" path ":" [ provider ":" ] name [ ":" letters ]
+//! probe  = ( "uprobe:" | "uretprobe:" ) path ":" place [ rest ]
+//!        | ( "kprobe:" | "kretprobe:" ) place [ rest ]
+//!        | "usdt:" path ":" [ provider ":" ] name [ rest ]
 //!        | "sdt_" provider ":" name "@" path [ ":" letters ]
 //! place  = function [ "+" offset ] | address
+//! rest   = ":" letters | "/" terms "/" [ letters ]
 //! ```
+//!
+//! Terms begin with the name of one that probes have (`terms::OF_PROBES`), so that
+//! `operator/` is a function. Behind a marker's path there are none: the
+//! path may have such a name in it.
 //!
 //! The attr's `config1` points at the file's path or the function's name, and
 //! `config2` is the offset: in the file, or in the function. For bit 0 of
@@ -31,6 +36,7 @@ use super::no_probe::NoProbe;
 use super::pmu::{Pmu, parse_number};
 use super::programs::Programs;
 use super::spec::EventSpec;
+use super::terms;
 use functions::{At, Binary};
 use prof_abi::EventAttr;
 use std::ffi::CString;
@@ -86,16 +92,71 @@ pub(super) fn is_probe(event: &str) -> bool {
     kind_of(event).is_some() || named_marker(event).is_some()
 }
 
-/// The events of a probe, without their modifiers, which are the second part:
+/// Whether a slash of a probe opens its terms, given what stands before and behind
+/// it.
+pub(super) fn opens_terms(before: &str, behind: &str) -> bool {
+    let is_behind_place = kind_of(before).is_some_and(|(kind, rest)| match kind.pmu() {
+        "kprobe" => !rest.is_empty(),
+        _ => rest
+            .split_once(':')
+            .is_some_and(|(_, place)| !place.is_empty()),
+    });
+    let name = behind.split(['=', ',', '/']).next().unwrap_or_default();
+    is_behind_place && name.len() < behind.len() && terms::of_probes().any(|term| term == name)
+}
+
+/// Where the terms of a probe begin, if it has any: at the slash before them. What
+/// is searched may go on behind the probe.
+pub(super) fn terms_at(text: &str) -> Option<usize> {
+    let slashes = text.match_indices('/');
+    let mut opening = slashes.filter(|&(at, _)| opens_terms(&text[..at], &text[at + 1..]));
+    opening.next().map(|(at, _)| at)
+}
+
+/// A probe as it was written, in its parts.
+pub(super) struct Written<'a> {
+    /// Its name: the place without what follows.
+    pub(super) name: &'a str,
+    pub(super) terms: &'a str,
+    pub(super) letters: &'a str,
+}
+
+/// Takes a probe apart.
+pub(super) fn written(event: &str) -> Written<'_> {
+    if let Some(at) = terms_at(event)
+        && let Some((terms, letters)) = event[at + 1..].rsplit_once('/')
+    {
+        return Written {
+            name: &event[..at],
+            terms,
+            letters: letters.strip_prefix(':').unwrap_or(letters),
+        };
+    }
+    let letters = match kind_of(event) {
+        Some((_, rest)) => modifiers(rest).1,
+        // Behind a path.
+        None => event
+            .rsplit_once(':')
+            .filter(|(before, tail)| before.contains('@') && are_letters(tail))
+            .map_or("", |(_, letters)| letters),
+    };
+    Written {
+        name: without(event, letters),
+        terms: "",
+        letters,
+    }
+}
+
+/// The events of a probe of this name, which has neither terms nor modifiers:
 /// several where a function or marker is at several places.
-pub(super) fn parse(event: &str) -> Result<(Vec<EventSpec>, &str), EventError> {
+pub(super) fn parse(name: &str) -> Result<Vec<EventSpec>, EventError> {
     let wrong = |why| EventError::Probe {
-        event: event.to_owned(),
+        event: name.to_owned(),
         why,
     };
-    let found = match (kind_of(event), named_marker(event)) {
-        (Some((kind, rest)), _) => of_kind(event, kind, rest),
-        (None, Some((provider, rest))) => marker_at(event, provider, rest),
+    let found = match (kind_of(name), named_marker(name)) {
+        (Some((kind, rest)), _) => of_kind(name, kind, rest),
+        (None, Some((provider, rest))) => marker_at(name, provider, rest),
         (None, None) => Err(NoProbe::Form("it is not a probe")),
     };
     found.map_err(wrong)
@@ -116,18 +177,32 @@ pub(super) fn marker_of(programs: &Programs, system: &str, name: &str) -> Option
     })
 }
 
-fn of_kind<'a>(
-    event: &'a str,
-    kind: Kind,
-    rest: &'a str,
-) -> Result<(Vec<EventSpec>, &'a str), NoProbe> {
-    let (rest, letters) = modifiers(rest);
-    let asked = Asked {
-        name: without(event, letters),
-        kind,
+/// Why there is no marker `sdt_PROVIDER:NAME` in the programs that are recorded,
+/// `None` if it has another form.
+pub(super) fn no_marker(programs: &Programs, system: &str, name: &str) -> Option<EventError> {
+    system.strip_prefix("sdt_")?;
+    let event = format!("{system}:{name}");
+    let opened = |path: PathBuf| Some((Binary::open(&path).ok()?, path));
+    let mut files = programs.files().into_iter().filter_map(opened);
+    let with_markers = files.find_map(|(binary, path)| {
+        let known = markers::names(&binary);
+        (!known.is_empty()).then_some((path, known))
+    });
+    let why = match with_markers {
+        Some((path, known)) => NoProbe::NoMarker {
+            path,
+            name: event.clone(),
+            known,
+        },
+        None => NoProbe::MarkerElsewhere(event.clone()),
     };
+    Some(EventError::Probe { event, why })
+}
+
+fn of_kind(name: &str, kind: Kind, rest: &str) -> Result<Vec<EventSpec>, NoProbe> {
+    let asked = Asked { name, kind };
     if kind.pmu() == "kprobe" {
-        return Ok((vec![asked.in_kernel(rest)?], letters));
+        return Ok(vec![asked.in_kernel(rest)?]);
     }
     let form = || NoProbe::Form("write uprobe:PATH:FUNCTION[+OFFSET] or usdt:PATH:[PROVIDER:]NAME");
     let (path, place) = rest.split_once(':').ok_or_else(form)?;
@@ -140,26 +215,21 @@ fn of_kind<'a>(
             Some((provider, name)) => (Some(provider), name),
             None => (None, place),
         };
-        return Ok((asked.markers(&binary, provider, name)?, letters));
+        return asked.markers(&binary, provider, name);
     }
-    Ok((asked.in_file(&binary, place)?, letters))
+    asked.in_file(&binary, place)
 }
 
-fn marker_at<'a>(
-    event: &'a str,
-    provider: &str,
-    rest: &'a str,
-) -> Result<(Vec<EventSpec>, &'a str), NoProbe> {
-    let (rest, letters) = modifiers(rest);
+fn marker_at(event: &str, provider: &str, rest: &str) -> Result<Vec<EventSpec>, NoProbe> {
     let (name, path) = rest
         .split_once('@')
         .ok_or(NoProbe::Form("write sdt_PROVIDER:NAME@PATH"))?;
     let asked = Asked {
-        name: without(event, letters),
+        name: event,
         kind: Kind::Marker,
     };
     let binary = find_file(path)?;
-    Ok((asked.markers(&binary, Some(provider), name)?, letters))
+    asked.markers(&binary, Some(provider), name)
 }
 
 /// The event without `:letters`.
@@ -170,14 +240,17 @@ fn without<'a>(event: &'a str, letters: &str) -> &'a str {
     }
 }
 
+fn are_letters(tail: &str) -> bool {
+    !tail.is_empty() && tail.chars().all(|letter| LETTERS.contains(letter))
+}
+
 /// What stands before the modifiers, and these. In `ns::u` there are none.
-pub(super) fn modifiers(rest: &str) -> (&str, &str) {
+fn modifiers(rest: &str) -> (&str, &str) {
     match rest.rsplit_once(':') {
         Some((place, letters))
-            if !letters.is_empty()
+            if are_letters(letters)
                 && !place.ends_with(':')
                 && place.contains(|letter: char| letter != ':')
-                && letters.chars().all(|letter| LETTERS.contains(letter))
                 // A path alone is followed by a function, however short.
                 && (!place.contains('/') || place.contains(':')) =>
         {
@@ -398,7 +471,7 @@ fn with_offset(place: &str) -> Result<(&str, u64), NoProbe> {
 
 #[cfg(test)]
 mod tests {
-    use super::{is_probe, kernel_place, modifiers, named_marker, with_offset};
+    use super::{is_probe, kernel_place, modifiers, named_marker, with_offset, written};
     use prof_abi::{ByteOrder, EventAttr};
 
     #[test]
@@ -420,6 +493,28 @@ mod tests {
         assert!(is_probe("uprobe:x") && !is_probe("uprobes:x") && !is_probe("cs"));
         assert_eq!(named_marker("sdt_a:b@/bin/c"), Some(("a", "b@/bin/c")));
         assert_eq!(named_marker("sdt_a:b"), None);
+    }
+
+    #[test]
+    fn terms_of_a_probe_stand_behind_its_place() {
+        for (event, expected) in [
+            (
+                "uprobe:/opt/time/a:f/time=1/u",
+                ("uprobe:/opt/time/a:f", "time=1", "u"),
+            ),
+            (
+                "usdt:./a:p:n/call-graph=no,name='x/y'/",
+                ("usdt:./a:p:n", "call-graph=no,name='x/y'", ""),
+            ),
+            ("kprobe:f+4/period=7/:k", ("kprobe:f+4", "period=7", "k")),
+            ("uprobe:/a:operator/", ("uprobe:/a:operator/", "", "")),
+            ("uprobe:/a:operator/:u", ("uprobe:/a:operator/", "", "u")),
+            ("uprobe:/opt/time/a:f:u", ("uprobe:/opt/time/a:f", "", "u")),
+            ("sdt_a:b@/opt/time/c:u", ("sdt_a:b@/opt/time/c", "", "u")),
+        ] {
+            let it = written(event);
+            assert_eq!((it.name, it.terms, it.letters), expected, "{event}");
+        }
     }
 
     /// covers unit: ATTR-69, EV-29

@@ -144,6 +144,12 @@ impl EventSpec {
             )
     }
 
+    /// Whether it is each call of a function of the kernel, of which no stack of user
+    /// space can be had (`perf_trace_event_perm`).
+    pub(crate) fn traces_functions(&self) -> bool {
+        self.attr.kind == event_kind::TRACEPOINT && self.name.starts_with("ftrace:function")
+    }
+
     /// Whether new threads and children can have it too; see
     /// [`prof_sys::Event::open_probe`].
     pub(crate) fn may_be_inherited(&self) -> bool {

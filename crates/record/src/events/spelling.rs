@@ -82,7 +82,11 @@ impl Tidied {
     fn probe(&mut self, rest: &str) -> usize {
         let quote = self.open.last().copied();
         let ends = |letter| matches!(letter, ',' | '}') || Some(letter) == quote;
-        let probe = &rest[..rest.find(ends).unwrap_or(rest.len())];
+        let place = &rest[..rest.find(ends).unwrap_or(rest.len())];
+        // Between its slashes a comma does not end it.
+        let terms = probe::terms_at(place).map_or(0, |at| at + 1 + end_of_terms(&rest[at + 1..]));
+        let length = rest[terms..].find(ends).unwrap_or(rest.len() - terms);
+        let probe = &rest[..terms + length];
         self.text.push_str(probe.trim_end());
         self.spaces.clear();
         probe.len()
@@ -116,12 +120,29 @@ impl Tidied {
     }
 }
 
+/// Where terms end: at the first slash that is not between quotes, or with the text.
+fn end_of_terms(terms: &str) -> usize {
+    let mut quote = None;
+    let end = terms.find(|letter| match (letter, quote) {
+        ('\'' | '"', None) => {
+            quote = Some(letter);
+            false
+        }
+        _ if quote == Some(letter) => {
+            quote = None;
+            false
+        }
+        _ => letter == '/' && quote.is_none(),
+    });
+    end.unwrap_or(terms.len())
+}
+
 /// Whether a slash of the event opens or closes terms: probes have paths, and
 /// a number behind a breakpoint's is its length.
 pub(super) fn opens_terms(event: &str, behind: &str, are_open: bool) -> bool {
     let event = event.trim_start();
     if probe::is_probe(event) {
-        return false;
+        return are_open || probe::opens_terms(event, behind);
     }
     are_open
         || !event.starts_with("mem:")
@@ -152,6 +173,10 @@ mod tests {
             ("mem: 0x1000 / 4 : w , a", "mem:0x1000/4:w,a"),
             ("uprobe:/a b/it's : f", "uprobe:/a b/it's : f"),
             ("'uprobe:/bin/a:f',b", "uprobe:/bin/a:f,b"),
+            (
+                "uprobe:/bin/a:f/name='x,y',period=2/u , b",
+                "uprobe:/bin/a:f/name='x,y',period=2/u,b",
+            ),
             ("a//", "a//"),
         ] {
             assert_eq!(tidy(text).as_deref(), Ok(expected), "{text}");

@@ -8,7 +8,7 @@ use crate::cpu_list::parse_cpu_list;
 use prof_abi::AttrFlags;
 
 /// Terms that say which event it is.
-pub(super) const IDENTITY: &[&str] = &[
+const IDENTITY: &[&str] = &[
     "config",
     "config1",
     "config2",
@@ -60,6 +60,11 @@ const OF_SAMPLES: &[&str] = &[
 /// What an event other than a tracepoint takes.
 pub(super) fn of_events() -> impl Iterator<Item = &'static str> {
     IDENTITY.iter().chain(OF_ALL).copied()
+}
+
+/// What a probe takes: what a tracepoint does, and a shorter name.
+pub(super) fn of_probes() -> impl Iterator<Item = &'static str> {
+    OF_ALL.iter().copied().chain(["name"])
 }
 
 /// The terms of a list, `name` or `name=value`; a value without its quotes,
