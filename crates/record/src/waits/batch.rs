@@ -29,6 +29,9 @@ use std::collections::btree_map::Entry;
 /// in it.
 const BATCH: u64 = 500_000_000;
 const MOST_HELD: usize = 4096;
+/// So many bytes of samples at most come with a batch. Readers keep what comes while it
+/// is held, and the next, to put it in order; they do not keep any amount.
+const MOST_BYTES: usize = 4 << 20;
 /// For so many times more than by its chance a wait stands at most.
 const MOST_FACTOR: f64 = 1.5;
 /// What is left of a thread is told when it had no wait for so many batches.
@@ -50,6 +53,8 @@ pub(super) struct Batch {
     /// When the last of all ended, ns.
     last: u64,
     held: usize,
+    /// Of samples that came since the batch before was ended.
+    bytes: usize,
 }
 
 /// Those of a thread in one state.
@@ -134,6 +139,11 @@ impl Batch {
         self.part_of(&wait, halvings).chosen.push((wait, halvings));
     }
 
+    /// A sample of so many bytes came, of whatever event.
+    pub(super) fn passes(&mut self, bytes: usize) {
+        self.bytes += bytes;
+    }
+
     /// The part that a wait belongs to, which is counted in it.
     fn part_of(&mut self, wait: &Waited, halvings: u32) -> &mut Part {
         let times = self.times.get_or_insert((wait.end, wait.end));
@@ -170,7 +180,8 @@ impl Batch {
     /// Whether it is time to end the batch.
     pub(super) fn is_due(&self) -> bool {
         let is_long = |(first, last): (u64, u64)| last - first >= BATCH;
-        self.held >= MOST_HELD || self.times.is_some_and(is_long)
+        let is_much = self.held >= MOST_HELD || self.bytes >= MOST_BYTES;
+        self.times.is_some_and(|times| is_much || is_long(times))
     }
 
     /// Ends the batch: tells the one before, and this one, too, if nothing
@@ -179,7 +190,7 @@ impl Batch {
         let mut told = Told::default();
         let until = self.last;
         self.before = self.times.take().map(|times| times.0);
-        self.held = 0;
+        (self.held, self.bytes) = (0, 0);
         if follows == Follows::Nothing {
             let groups = std::mem::take(&mut self.groups);
             for ((tid, state), group) in groups {

@@ -364,6 +364,7 @@ impl<'a> Waits<'a> {
     fn take(&mut self, kind: RecordType, record: &[u8]) -> bool {
         match kind {
             RecordType::SAMPLE => {
+                self.batch.passes(record.len());
                 let id = ByteOrder::NATIVE.u64(record, 8);
                 if id.is_none_or(|id| self.ids.binary_search(&id).is_err()) {
                     if self.note_woken(record) {

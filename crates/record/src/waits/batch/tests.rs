@@ -119,6 +119,21 @@ fn time_that_nothing_stands_for_is_told_when_it_is_over() {
 }
 
 #[test]
+fn a_batch_ends_before_readers_must_keep_too_much_for_it() {
+    let mut batch = Batch::default();
+    batch.passes(super::MOST_BYTES);
+    assert!(!batch.is_due(), "nothing is held");
+    batch.choose(waited(0, 10, WaitState::Blocked), 1);
+    assert!(batch.is_due());
+    batch.end(Follows::More);
+    batch.choose(waited(10, 20, WaitState::Blocked), 1);
+    batch.passes(super::MOST_BYTES - 1);
+    assert!(!batch.is_due());
+    batch.passes(1);
+    assert!(batch.is_due());
+}
+
+#[test]
 fn what_is_held_is_told_one_batch_later_and_nothing_stays() {
     let mut batch = Batch::default();
     assert_eq!(batch.earliest(), None);
