@@ -23,8 +23,15 @@
 //! java.util.HashMap.put                                    ──► HashMap.put ──► put
 //! encoding/json.(*decodeState).object ──► json.(*decodeState).object ──► (*decodeState).object ──► object
 //! ```
+//!
+//! Functions of scripts lose the folders of their file, the file, the runtime:
+//!
+//! ```text
+//! py::Job.run:/srv/app/job.py ──► py::Job.run:job.py ──► py::Job.run ──► Job.run ──► run
+//! ```
 
 mod dotted;
+mod scripts;
 
 use std::borrow::Cow;
 
@@ -52,7 +59,7 @@ pub fn shortened(name: &str, fits: impl Fn(&str) -> bool) -> Cow<'_, str> {
     if name.len() > LONGEST || fits(name) {
         return Cow::Borrowed(name);
     }
-    if let Some(mut forms) = dotted::forms(name) {
+    if let Some(mut forms) = by_language(name) {
         let shorter = forms.iter().position(|form| fits(form));
         let at = shorter.unwrap_or(forms.len().saturating_sub(1));
         return Cow::Owned(forms.swap_remove(at));
@@ -83,16 +90,21 @@ pub fn forms(name: &str) -> Vec<String> {
     let known = known_as(name);
     let mut forms: Vec<String> = Vec::new();
     let mut least = name.len();
-    let dotted = dotted::forms(name);
+    let known_forms = by_language(name);
     let others = steps().map_while(|step| after(&known, step));
-    let others = others.filter(|_| dotted.is_none());
-    for shorter in dotted.iter().flatten().cloned().chain(others) {
+    let others = others.filter(|_| known_forms.is_none());
+    for shorter in known_forms.iter().flatten().cloned().chain(others) {
         if !shorter.is_empty() && shorter.len() + shorter.len() / 8 < least {
             least = shorter.len();
             forms.push(shorter);
         }
     }
     forms
+}
+
+/// The forms of a name that is built in another way than those of C++ and Rust.
+fn by_language(name: &str) -> Option<Vec<String>> {
+    scripts::forms(name).or_else(|| dotted::forms(name))
 }
 
 /// All steps.
@@ -532,7 +544,7 @@ mod tests {
         );
         assert_eq!(within("Lorg/apache/Foo;::run", 12), "Foo;::run");
         let python = "py::main:/usr/lib/python3/app.py";
-        assert_eq!(within(python, 12), "main:/usr/lib/python3/app.py");
+        assert_eq!(within(python, 16), "py::main:app.py");
     }
 
     #[test]

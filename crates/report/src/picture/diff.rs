@@ -471,14 +471,19 @@ impl Merged {
 }
 
 /// The picture with what is known of each frame where its number stands: in a
-/// title, inferno's own account in parentheses is replaced.
+/// title, inferno's own account in parentheses is replaced. A label too long for its
+/// frame may be cut within the number.
 fn told(drawn: &str, known: &[Changed]) -> String {
     let mut out = String::with_capacity(drawn.len());
     let mut rest = drawn;
     while let Some((before, behind)) = rest.split_once(MARK) {
         out.push_str(before);
-        let Some((number, after)) = behind.split_once(END) else {
-            rest = behind;
+        let digits = behind
+            .find(|sign: char| !sign.is_ascii_digit())
+            .unwrap_or(behind.len());
+        let (number, after) = behind.split_at(digits);
+        rest = after;
+        let Some(after) = after.strip_prefix(END) else {
             continue;
         };
         rest = after;
@@ -700,6 +705,27 @@ mod tests {
         };
         let svg = drawn(&few(3), &few(4));
         assert_eq!(frame(&svg, "f").0, "rgb(216,216,216)");
+    }
+
+    #[test]
+    fn a_label_may_be_cut_anywhere() {
+        let names = (0..40).map(|at| format!("app:main;app:{}", "f".repeat(at + 1)));
+        let stacks: Vec<String> = names.collect();
+        let parts: Vec<(&str, u64)> = stacks.iter().map(|stack| (stack.as_str(), 5)).collect();
+        let side = [drawable(&parts)];
+        for width in 300..400 {
+            let options = DiffOptions {
+                width: Some(width * 4),
+                ..OPTIONS
+            };
+            let svg = diff_svg(&side, &side, &options).unwrap();
+            assert!(!svg.contains(['\u{f8f0}', '\u{f8f1}']), "{width}");
+            let count = |what: &str| svg.matches(what).count();
+            // All of the tree, its root, and the frame of everything.
+            assert_eq!(count("<title>"), 42, "{width}");
+            assert_eq!(count("<title>"), count("</title>"), "{width}");
+            assert_eq!(count("<text "), count("</text>"), "{width}");
+        }
     }
 
     #[test]

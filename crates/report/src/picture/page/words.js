@@ -64,7 +64,13 @@ function short_name(name, fits) {
     if (fits(name)) {
         return name;
     }
-    const bare = without_brackets(name);
+    const of_script = script_forms(name);
+    const bare = of_script.at(-1) ?? without_brackets(name);
+    for (const form of of_script) {
+        if (fits(form)) {
+            return form;
+        }
+    }
     for (let rest = bare; ; ) {
         if (fits(rest)) {
             return rest;
@@ -89,6 +95,23 @@ function short_name(name, fits) {
         }
     }
     return low > 0 ? `${last.slice(0, low)}…` : "";
+}
+
+/** Forms of a name of Python or V8, which lose the folders of the file, the file
+ * and the runtime, as `short/scripts.rs` has them; none of other names. */
+function script_forms(name) {
+    const python = /^(py::)([^:]+)(:)(.*)$/s.exec(name);
+    const v8 = /^(JS:|Function:|LazyCompile:|Script:|Eval:)([^ ]+)( )(.*)$/s.exec(name);
+    if (!(python || v8)) {
+        return [];
+    }
+    const [, runtime, own, between, file] = python ?? v8;
+    const forms = [`${runtime}${own}`, own];
+    if (file.includes("/")) {
+        forms.unshift(`${runtime}${own}${between}${file.slice(file.lastIndexOf("/") + 1)}`);
+    }
+    const method = own.slice(own.lastIndexOf(".") + 1);
+    return method !== "" && method !== own ? [...forms, method] : forms;
 }
 
 /** `<T as Trait>::f<U>(V)` as `T::f`; a name whose brackets do not match, as

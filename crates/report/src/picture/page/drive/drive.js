@@ -301,6 +301,16 @@ const steps = {
         const long = "std::_Rb_tree<std::basic_string<char>, int>::_M_lower_bound";
         const shown = await page.eval(`short_name(${JSON.stringify(long)}, (text) => text.length <= 30)`);
         assert.strictEqual(shown, "std::_Rb_tree::_M_lower_bound");
+        for (const [name, room, expected] of [
+            ["py::Job.run:/srv/my app/job.py", 20, "py::Job.run:job.py"],
+            ["py::<module>:/srv/p.py", 14, "py::<module>"],
+            ["JS:(anonymous) /tmp/n.js:3:1", 24, "JS:(anonymous) n.js:3:1"],
+            ["JS:(anonymous) /tmp/n.js:3:1", 11, "(anonymous)"],
+            ["py::A.very_long_name:/srv/p.py", 6, "very_…"],
+        ]) {
+            const form = await page.eval(`short_name(${JSON.stringify(name)}, (text) => text.length <= ${room})`);
+            assert.strictEqual(form, expected);
+        }
         const shorter = await page.eval(`name_cell(profile_page.profile, profile_page.profile.names.indexOf("do_syscall_64"), 40).textContent`);
         assert.match(shorter, /^do_.*…$/);
     },
