@@ -23,7 +23,7 @@
 use crate::rounds;
 use prof_abi::{ByteOrder, EventAttr, Misc, RecordType, SampleType};
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// How long a process that ended stays known, ns: it runs on for a little
 /// after its `EXIT`.
@@ -323,44 +323,94 @@ fn parent_of(pid: u32) -> Option<u32> {
     line.trim().parse().ok().filter(|&parent| parent != 0)
 }
 
-/// How many samples of each ring are the tree's. What a ring lost is nobody's;
-/// the tree's part of it is told as large as its part of what was not lost.
+/// What part of each ring's samples is the tree's. What a ring lost is nobody's;
+/// the tree's part of it is told as large as its part of the samples that stood in
+/// the ring just before: a tree that had the CPU before that has no part in what
+/// others lost there later.
 #[derive(Debug, Default)]
-pub(crate) struct Shares(Vec<Share>);
+pub(crate) struct Shares(Vec<Mutex<Share>>);
 
 #[derive(Debug, Default)]
 struct Share {
-    kept: AtomicU64,
-    dropped: AtomicU64,
+    /// Of the newest samples, about [`NEWEST`].
+    kept: f64,
+    dropped: f64,
+    /// Whether there were others' at any time.
+    has_dropped: bool,
+    /// What records told as lost, of that the tree's part, and how much of it was
+    /// told.
+    lost: u64,
+    part: f64,
+    told: u64,
+}
+
+/// Of so many samples the tree's part is taken.
+const NEWEST: f64 = 256.0;
+
+impl Share {
+    /// The tree's part of what is lost now, 0 to 1.
+    fn now(&self) -> f64 {
+        match self.kept + self.dropped {
+            all if all > 0.0 => self.kept / all,
+            _ => 1.0,
+        }
+    }
+
+    fn add(&mut self, kept: u64, dropped: u64) {
+        let came = (kept + dropped) as f64;
+        let before = self.kept + self.dropped;
+        if before > 0.0 {
+            // What is old gives way to what came.
+            let stays = ((NEWEST - came).max(0.0) / before).min(1.0);
+            self.kept *= stays;
+            self.dropped *= stays;
+        }
+        self.kept += kept as f64;
+        self.dropped += dropped as f64;
+        self.has_dropped |= dropped > 0;
+    }
+
+    /// A record tells of so many: what part of it is to be told, so that all parts
+    /// together are rounded up once.
+    fn lose(&mut self, lost: u64) -> u64 {
+        self.lost = self.lost.saturating_add(lost);
+        self.part += lost as f64 * self.now();
+        let part = (self.part.ceil() as u64).saturating_sub(self.told);
+        self.told += part;
+        part
+    }
+
+    /// The tree's part of all that was lost, of which records may have told some,
+    /// rounded up.
+    fn part_of(&self, lost: u64) -> u64 {
+        let part = match self.lost {
+            told if told > lost => self.part * lost as f64 / told as f64,
+            told => self.part + (lost - told) as f64 * self.now(),
+        };
+        (part.ceil() as u64).min(lost)
+    }
 }
 
 impl Shares {
     pub(crate) fn of_rings(rings: usize) -> Self {
-        Self((0..rings).map(|_| Share::default()).collect())
+        Self((0..rings).map(|_| Mutex::default()).collect())
+    }
+
+    fn of(&self, ring: usize) -> Option<MutexGuard<'_, Share>> {
+        let share = self.0.get(ring)?;
+        Some(share.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Adds what a drain of a ring gave.
     pub(crate) fn add(&self, ring: usize, kept: u64, dropped: u64) {
-        if let Some(share) = self.0.get(ring) {
-            // ORDERING: Relaxed; figures, nothing is published by them.
-            share.kept.fetch_add(kept, Ordering::Relaxed);
-            share.dropped.fetch_add(dropped, Ordering::Relaxed);
+        if let Some(mut share) = self.of(ring) {
+            share.add(kept, dropped);
         }
     }
 
     /// The tree's part of `lost` records of a ring, rounded up.
     pub(crate) fn part_of(&self, ring: usize, lost: u64) -> u64 {
-        let Some(share) = self.0.get(ring) else {
-            return lost;
-        };
-        // ORDERING: Relaxed, as in `add`.
-        let kept = u128::from(share.kept.load(Ordering::Relaxed));
-        let dropped = u128::from(share.dropped.load(Ordering::Relaxed));
-        let all = kept + dropped;
-        match all {
-            0 => lost,
-            all => u64::try_from((u128::from(lost) * kept).div_ceil(all)).unwrap_or(lost),
-        }
+        self.of(ring).map_or(lost, |share| share.part_of(lost))
     }
 
     /// The record `LOST` of a ring with the tree's part of its count; `None` if
@@ -369,7 +419,7 @@ impl Shares {
         // Behind the header and the event's id.
         let count = 16..24;
         let lost = ByteOrder::NATIVE.u64(record, count.start)?;
-        let part = self.part_of(ring, lost);
+        let part = self.of(ring).map_or(lost, |mut share| share.lose(lost));
         let mut record = record.to_vec();
         let place = record.get_mut(count)?;
         place.copy_from_slice(&ByteOrder::NATIVE.bytes_u64(part));
@@ -378,15 +428,14 @@ impl Shares {
 
     /// Whether samples of others were dropped.
     pub(crate) fn have_dropped(&self) -> bool {
-        let mut shares = self.0.iter();
-        shares.any(|share| share.dropped.load(Ordering::Relaxed) > 0)
+        (0..self.0.len()).any(|ring| self.of(ring).is_some_and(|share| share.has_dropped))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::{LINGERS, MANY, Shares, Tree};
-    use prof_abi::{AttrFlags, EventAttr, Misc, SampleType};
+    use prof_abi::{AttrFlags, ByteOrder, EventAttr, Misc, SampleType};
     use prof_perfdata::body::{Body, Comm, Lost, Name, Task};
     use prof_perfdata::write::{SampleEncoder, SampleFields, Trailer, append_short};
 
@@ -584,5 +633,41 @@ mod tests {
         shares.add(1, 0, 9);
         assert_eq!(shares.part_of(1, 10), 0);
         assert!(shares.have_dropped());
+    }
+
+    fn lost(count: u64) -> Vec<u8> {
+        let lost = Lost { id: 1, lost: count };
+        record(&Body::Lost(lost), Misc(0), 1)
+    }
+
+    fn told(shares: &Shares, count: u64) -> u64 {
+        let record = shares.part_of_record(0, &lost(count));
+        record.map_or(0, |record| {
+            ByteOrder::NATIVE.u64(&record, 16).expect("a count")
+        })
+    }
+
+    #[test]
+    fn what_others_lose_later_is_not_the_trees() {
+        let shares = Shares::of_rings(1);
+        shares.add(0, 1100, 0);
+        assert_eq!(told(&shares, 10), 10);
+        // Then others have the CPU.
+        for _ in 0..30 {
+            shares.add(0, 1, 99);
+        }
+        assert_eq!(told(&shares, 740), 8);
+        assert_eq!(shares.part_of(0, 750), 18);
+        assert_eq!(shares.part_of(0, 850), 19, "of 100 no record told");
+        // Those of other events are among what records told.
+        assert_eq!(shares.part_of(0, 375), 9);
+    }
+
+    #[test]
+    fn parts_of_many_small_losses_are_rounded_together() {
+        let shares = Shares::of_rings(1);
+        shares.add(0, 25, 75);
+        let all: u64 = (0..100).map(|_| told(&shares, 1)).sum();
+        assert_eq!(all, 25);
     }
 }
