@@ -169,14 +169,17 @@ fn features(source: &Source<'_>, additions: &Additions, injected: &mut Injected)
     let read = source.reader.features();
     for section in read.sections() {
         let is_ours = section.bit == FeatureBit::BUILD_ID || OF_THE_LAYOUT.contains(&section.bit);
-        let is_private = additions.redaction.is_some() && !redact::keeps(section.bit);
-        if is_ours || is_private {
+        if is_ours {
             continue;
         }
         let bytes = match read.tracing_data() {
             Some(bytes) if section.bit == FeatureBit::TRACING_DATA => Some(bytes.to_vec()),
             _ => (source.section)(section.place.offset, section.place.size),
         };
+        let bytes = bytes.and_then(|bytes| match &additions.redaction {
+            Some(redaction) => redact::section(redaction, section.bit, bytes),
+            None => Some(bytes),
+        });
         if let Some(bytes) = bytes {
             features.set(section.bit, bytes);
         }

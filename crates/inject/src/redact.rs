@@ -3,6 +3,7 @@
 
 use crate::InjectError;
 use prof_abi::{ByteOrder, SampleType};
+use prof_live::LiveSummary;
 use prof_perfdata::body::{EventUpdate, Name};
 use prof_perfdata::write::{EventDescription, Features, RecordedBuildId};
 use prof_perfdata::{Body, FeatureBit, Reader, Record};
@@ -34,9 +35,19 @@ const KEPT: [FeatureBit; 21] = [
     FeatureBit::CLN_SIZE,
 ];
 
-/// Whether a section is kept.
-pub(crate) fn keeps(bit: FeatureBit) -> bool {
+/// Whether a section is kept as it is.
+fn keeps(bit: FeatureBit) -> bool {
     KEPT.contains(&bit)
+}
+
+/// What stays of a section; `None` if it is left out.
+pub(crate) fn section(redaction: &Redaction, bit: FeatureBit, bytes: Vec<u8>) -> Option<Vec<u8>> {
+    if bit != FeatureBit::PROF_TRUST {
+        return keeps(bit).then_some(bytes);
+    }
+    let text = std::str::from_utf8(&bytes).ok()?;
+    let json = LiveSummary::redacted_json(text.trim_end_matches('\0'), redaction)?;
+    Some(json.into_bytes())
 }
 
 /// Refuses recordings whose samples hold what cannot be looked through.

@@ -19,7 +19,7 @@
 //! A recording to a pipe has an empty object before the samples and the whole
 //! behind them.
 
-use prof_profile::ChainEnd;
+use prof_profile::{ChainEnd, Redaction};
 use serde_json::{Map, Value, json};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -97,6 +97,22 @@ impl LiveSummary {
         Some(value.to_string())
     }
 
+    /// The JSON of a summary without users, and with redacted paths; nothing else that
+    /// it may hold is in it. `None` if it is none.
+    pub fn redacted_json(json: &str, redaction: &Redaction) -> Option<String> {
+        const NUMBERS: [&str; 5] = ["chain_ends", "shortened", "malformed", "due", "by_kernel"];
+        let mut value: Value = serde_json::from_str(json).ok()?;
+        let members = value.as_object_mut()?;
+        members.retain(|name, _| name == "unrooted" || NUMBERS.contains(&name.as_str()));
+        let unrooted = members.get_mut("unrooted").and_then(Value::as_array_mut);
+        for entry in unrooted.into_iter().flatten() {
+            if let Some(Value::String(path)) = entry.get_mut("module") {
+                *path = redaction.path(path).into_owned();
+            }
+        }
+        Some(value.to_string())
+    }
+
     /// As JSON, for the file.
     pub fn to_json(&self) -> String {
         let ends: Map<String, Value> = self
@@ -163,7 +179,7 @@ impl LiveSummary {
 #[cfg(test)]
 mod tests {
     use super::LiveSummary;
-    use prof_profile::ChainEnd;
+    use prof_profile::{ChainEnd, Redaction};
 
     #[test]
     fn what_is_written_is_read_back() {
@@ -215,6 +231,28 @@ mod tests {
         let both = due(Some(whole.to_json())).expect("JSON");
         assert!(!both.by_kernel && (both.due, both.shortened) == (70, 3));
         assert_eq!(LiveSummary::json_with_due(None, None), None);
+    }
+
+    #[test]
+    fn a_redacted_summary_has_the_same_counts_and_nobodys_name() {
+        let whole = r#"{"chain_ends": {"Root": 9, "Unproven": 2}, "shortened": 1, "due": 70,
+            "unrooted": [{"module": "/home/me/app", "end": "Unproven", "samples": 2}],
+            "uids": {"4711": 1000}, "later": "/home/me"}"#;
+        let redacted = LiveSummary::redacted_json(whole, &Redaction::default()).expect("JSON");
+        assert!(!redacted.contains("/home") && !redacted.contains("4711"));
+        let before = LiveSummary::from_json(whole).expect("JSON");
+        let after = LiveSummary::from_json(&redacted).expect("JSON");
+        assert_eq!(after.chain_ends, before.chain_ends);
+        let (module, count) = after.unrooted.first_key_value().expect("one");
+        assert_eq!(
+            (&*module.0, module.1, *count),
+            ("/r1/app", ChainEnd::Unproven, 2)
+        );
+        assert_eq!((after.due, after.shortened), (70, 1));
+        assert_eq!(
+            LiveSummary::redacted_json("[]", &Redaction::default()),
+            None
+        );
     }
 
     #[test]
