@@ -2,7 +2,7 @@
 
 use super::{Args, usage};
 use crate::outcome::Outcome;
-use prof_profile::Profile;
+use prof_profile::{Clock, Profile};
 use prof_report::Format;
 use prof_report::waiting::{self, Change, path_text, text};
 use std::io::{self, BufWriter, Write};
@@ -68,6 +68,12 @@ pub(super) fn wakes(args: &Args, profile: &Profile, outcome: Outcome) -> anyhow:
     }
     let change = args.wakes.what_if.as_ref();
     if let Some(change) = change {
+        if profile.events_of_clock(Clock::Wall).is_err() {
+            return Err(usage(
+                "--what-if: no CPU time was sampled beside the waits, by which functions are seen \
+                 to run\n  try: sudo prof record --off-cpu --wakers ./app (without =only)",
+            ));
+        }
         let mut functions = profile.functions.iter();
         if !functions.any(|function| change.is_of(profile.name(function.name))) {
             return Err(usage(format!(

@@ -16,6 +16,10 @@ pub enum Clock {
     Wall,
 }
 
+/// The tracepoints of waking, which occur where the waker runs. Recorded beside waits
+/// they are no time.
+pub const WAKE_EVENTS: [&str; 2] = ["sched:sched_waking", "sched:sched_wakeup"];
+
 /// Why a profile has no events of a clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoClock {
@@ -81,7 +85,10 @@ impl Profile {
         if clock != Clock::Cpu && !self.events.iter().any(is_off) {
             return Err(NoClock::NoWaits);
         }
-        if clock != Clock::Off && self.events.iter().all(is_off) {
+        let has_waits = self.events.iter().any(is_off);
+        let is_wake = |event: &Event| has_waits && WAKE_EVENTS.contains(&event.name.as_str());
+        let is_of_waits = |event: &Event| is_off(event) || is_wake(event);
+        if clock != Clock::Off && self.events.iter().all(is_of_waits) {
             return Err(NoClock::OnlyWaits);
         }
         let is_cpu_time = |event: &Event| event.weight_is_ns && !event.is_off_cpu;
@@ -90,7 +97,7 @@ impl Profile {
             return Err(NoClock::NoCpuTime);
         }
         let keeps = |(index, event): (usize, &Event)| match clock {
-            Clock::Cpu => !event.is_off_cpu,
+            Clock::Cpu => !is_of_waits(event),
             Clock::Off => event.is_off_cpu,
             Clock::Wall => event.is_off_cpu || Some(index) == cpu_time,
         };
@@ -226,5 +233,15 @@ mod tests {
         assert_eq!(shown(vec![waits()], Clock::Wall), Err(NoClock::OnlyWaits));
         let both = shown(vec![cycles(), waits()], Clock::Wall);
         assert_eq!(both, Err(NoClock::NoCpuTime));
+        // Those of waking are no time of any clock.
+        let waking = || event("sched:sched_waking", false, false);
+        for clock in [Clock::Cpu, Clock::Wall] {
+            let of_waits = shown(vec![waits(), waking()], clock);
+            assert_eq!(of_waits, Err(NoClock::OnlyWaits));
+        }
+        let mut of_cpu = profile(vec![cycles(), waits(), waking()]);
+        of_cpu.show_clock(Clock::Cpu).expect("it has both");
+        assert_eq!(left(&of_cpu).0, ["cycles"]);
+        assert_eq!(shown(vec![waking()], Clock::Cpu), Ok(()));
     }
 }

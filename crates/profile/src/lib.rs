@@ -40,7 +40,7 @@ mod waits;
 
 pub use address::{Avma, Bias, FileOffset, Svma};
 pub use branch_frame::{BranchFrame, BranchFrameId, BranchSource, BranchTarget, Leaves};
-pub use clocks::{Clock, NoClock};
+pub use clocks::{Clock, NoClock, WAKE_EVENTS};
 pub use detail::{Counting, Detail, TakenBranch};
 pub use dso::{Dso, DsoId, DsoKind};
 pub use location::{

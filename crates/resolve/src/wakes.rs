@@ -4,11 +4,9 @@ use prof_abi::{ByteOrder, event_kind};
 use prof_perfdata::body::Task;
 use prof_perfdata::tracepoint::{EventFormat, TracingData};
 use prof_perfdata::{Event, Features, Sample as RawSample};
-use prof_profile::{Profile, StackId, TaskId, Wait, WaitKind, WaitState, Wake};
+use prof_profile::{Profile, StackId, TaskId, WAKE_EVENTS, Wait, WaitKind, WaitState, Wake};
 use rustc_hash::FxHashMap;
 
-/// The tracepoints, which occur where the waker runs.
-const NAMES: [&str; 2] = ["sched:sched_waking", "sched:sched_wakeup"];
 /// Bits of `common_flags` that are set in interrupts (`TRACE_FLAG_HARDIRQ`,
 /// `TRACE_FLAG_SOFTIRQ`).
 const IN_INTERRUPT: u64 = 0x08 | 0x10;
@@ -45,7 +43,7 @@ impl Wakes {
     /// Notes a sample, if it is of waking.
     pub(crate) fn note(&mut self, event: &Event, sample: &RawSample<'_>, of: (TaskId, StackId)) {
         let name = event.recorded_name.as_deref().unwrap_or_default();
-        if event.attr.kind != event_kind::TRACEPOINT || !NAMES.contains(&name) {
+        if event.attr.kind != event_kind::TRACEPOINT || !WAKE_EVENTS.contains(&name) {
             return;
         }
         let (Some(payload), Some(time)) = (sample.raw(), sample.time()) else {

@@ -206,11 +206,13 @@ pub struct Change {
 }
 
 impl Change {
-    /// Whether the change applies to a function of this name.
+    /// Whether the change applies to a function of this name, which may have the
+    /// version of a library's symbol behind it.
     pub fn is_of(&self, name: &str) -> bool {
+        let symbol = name.split_once('@').map_or(name, |(symbol, _)| symbol);
         match self.function.strip_suffix('*') {
             Some(begin) => name.starts_with(begin),
-            None => name == self.function,
+            None => name == self.function || symbol == self.function,
         }
     }
 }
