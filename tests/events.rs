@@ -113,6 +113,41 @@ fn every_tenth_store_to_a_watched_address_is_a_sample() {
 }
 
 #[test]
+fn touched_memory_is_called_as_perf_calls_it() {
+    let test = "touched_memory_is_called_as_perf_calls_it";
+    let Some(program) = compiled(test, "stores.c", &["-O1"]) else {
+        return;
+    };
+    let options = ["-e", "page-faults:u", "-c", "1", "-d"];
+    let Some(file) = recording("touched", &options, &program) else {
+        return;
+    };
+    let words = [
+        "report",
+        "--stdio",
+        "--mem-mode",
+        "-s",
+        "dso_daddr",
+        "-i",
+        path(&file),
+    ];
+    let rows = |report: &str| -> Vec<String> {
+        let rows = report.lines().filter(|line| line.contains('%'));
+        rows.map(|row| row.trim().to_owned()).collect()
+    };
+    let ours = rows(&prof(&words).succeeded("report").text());
+    let ours: Vec<_> = ours
+        .into_iter()
+        .filter(|row| !row.starts_with('#'))
+        .collect();
+    assert!(ours.iter().any(|row| row.ends_with("[stack]")), "{ours:?}");
+    assert!(!ours.iter().any(|row| row.contains("JIT")), "{ours:?}");
+    if have(test, "perf") {
+        assert_eq!(ours, rows(&perf(&words).succeeded("perf report").text()));
+    }
+}
+
+#[test]
 fn perf_knows_the_groups_of_a_recording() {
     // covers live: EV-31, EV-32
     let test = "perf_knows_the_groups_of_a_recording";

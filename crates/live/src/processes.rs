@@ -236,7 +236,11 @@ impl Processes {
     }
 
     fn user_dso(&self, event: &MapEvent<'_>) -> MappedDso {
-        let kind = user_kind(event.path);
+        let is_data = !event.access.has(Access::EXECUTE);
+        let kind = match user_kind(event.path) {
+            DsoKind::Jit if is_data && runtime_function(event.path).is_none() => DsoKind::Data,
+            kind => kind,
+        };
         let is_shared = self.shares_jit || runtime_function(event.path).is_some();
         MappedDso {
             kind,
@@ -462,6 +466,31 @@ mod tests {
         let mapping = processes.find(pid, CpuMode::User, Avma(address))?;
         let path = &processes.dsos().get(mapping.dso).path;
         Some(String::from_utf8_lossy(path).into_owned())
+    }
+
+    #[test]
+    fn memory_that_runs_no_code_is_of_no_run_time() {
+        let mut processes = Processes::default();
+        let mut mapped = |path, access| {
+            let event = MapEvent {
+                access,
+                offset: FileOffset(7),
+                ..map(10, 0x1000, path)
+            };
+            let id = processes.map(&event).expect("not empty");
+            let dso = processes.dsos().get(id);
+            let found = (dso.kind, dso.pid);
+            let mapping = processes.find(10, CpuMode::User, Avma(0x1000));
+            (found, mapping.expect("just mapped").offset)
+        };
+        let write = Access::of(3, 2);
+        for path in [&b"//anon"[..], b"[heap]", b"[stack]"] {
+            assert_eq!(mapped(path, write), ((DsoKind::Data, None), FileOffset(7)));
+            let code = mapped(path, Access::EXECUTE);
+            assert_eq!(code, ((DsoKind::Jit, Some(10)), FileOffset(0x1000)));
+        }
+        assert_eq!(mapped(b"/bin/sh", write).0, (DsoKind::File, None));
+        assert_eq!(mapped(b"[java] A.run", write).0.0, DsoKind::Jit);
     }
 
     #[test]

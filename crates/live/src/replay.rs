@@ -22,7 +22,10 @@ impl Processes {
                     offset: FileOffset(map.file_offset),
                     inode: None,
                     build_id: None,
-                    access: Access::EXECUTE,
+                    access: match record.misc.has(Misc::MMAP_DATA) {
+                        true => Access::READ,
+                        false => Access::EXECUTE,
+                    },
                     path: map.path.bytes(),
                 });
             }

@@ -22,6 +22,9 @@ pub enum DsoKind {
     Vdso,
     /// Anonymous executable memory: JIT code, named by a perf map or jitdump.
     Jit,
+    /// Memory without a file that may not be executed: heap, stacks, `//anon`. Samples tell
+    /// of it by the addresses that they touched.
+    Data,
     /// The kernel of a guest.
     GuestKernel,
     /// Not code: stands for what threads waited for, see

@@ -396,6 +396,7 @@ impl Namer<'_> {
                 .files
                 .open(dso, &self.kernel)
                 .map_or_else(Source::None, Source::File),
+            DsoKind::Data => Source::None(UnnamedReason::NoPerfMap),
             DsoKind::GuestKernel | DsoKind::Unknown | DsoKind::Waiting | DsoKind::Runnable => {
                 Source::None(UnnamedReason::FileMissing)
             }
@@ -515,7 +516,7 @@ mod tests {
             (text(path), text(short))
         };
         let pair = |path: &str, short: &str| (path.to_owned(), short.to_owned());
-        use DsoKind::{File, Jit, Kernel, KernelModule};
+        use DsoKind::{Data, File, Jit, Kernel, KernelModule};
         for (found, expected) in [
             (
                 names(File, "/lib/libc.so.6", None),
@@ -526,6 +527,8 @@ mod tests {
                 names(Jit, "//anon", Some(7)),
                 pair("/tmp/perf-7.map", "[JIT] tid 7"),
             ),
+            (names(Data, "//anon", None), pair("//anon", "anon")),
+            (names(Data, "[heap]", None), pair("[heap]", "[heap]")),
             // Memory of nobody has no list of names.
             (names(Jit, "//anon", None), pair("//anon", "anon")),
             (
