@@ -67,7 +67,7 @@ impl FileCode {
         let dump = profile.dso(function.dso).symbols_from.ok_or_else(|| {
             NoCode(
                 "code made at run time is gone with its process; a jitdump would keep it: \
-                 node --perf-prof, java -agentpath:libperf-jvmti.so, then prof record -k mono"
+                 node --perf-prof, java -agentpath:libperf-jvmti.so, then prof record -k mono --call-graph fp"
                     .into(),
             )
         })?;

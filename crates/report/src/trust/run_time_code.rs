@@ -1,7 +1,7 @@
 //! What helps where code that a runtime makes while it runs has no whole stacks or no
 //! names: the option of the runtime that was sampled, or all that are known.
 
-use prof_profile::{DsoKind, Profile, UnnamedReason};
+use prof_profile::{ChainSource, DsoKind, Profile, UnnamedReason};
 
 /// A runtime, and the commands by which it helps a profiler; empty where nothing does,
 /// or nothing is needed.
@@ -17,7 +17,8 @@ struct Runtime {
 const RUNTIMES: [Runtime; 7] = [
     Runtime {
         file: "libjvm.so",
-        stacks: "java -XX:+PreserveFramePointer and record with --call-graph fp",
+        // With frame pointers fewer are whole than the recorder makes.
+        stacks: "",
         names: "java -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit",
     },
     Runtime {
@@ -78,6 +79,9 @@ fn commands(of: impl Iterator<Item = &'static str>) -> Option<String> {
 /// What makes stacks whole that end in code made at run time; empty if nothing is known
 /// that was not done.
 pub(super) fn whole_stacks(profile: &Profile) -> String {
+    if profile.trust.chain_source == ChainSource::Kernel {
+        return "record with --call-graph auto".into();
+    }
     let mut found = sampled(profile).peekable();
     if found.peek().is_none() {
         return "let the runtime keep frame pointers (MONO_DEBUG=disable_omit_fp mono, erl +JPperf \

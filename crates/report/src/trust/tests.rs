@@ -69,8 +69,9 @@ fn lines_fit_the_terminal_and_lose_no_word() {
 
 #[test]
 fn code_made_at_run_time_cannot_be_built_anew() {
-    let told = |library: &str, of_jit| {
+    let told = |library: &str, of_jit, source| {
         let mut sketch = Sketch::new();
+        sketch.profile.trust.chain_source = source;
         let code = sketch.dso("[JIT] tid 7", DsoKind::Jit);
         let app = sketch.dso(library, DsoKind::File);
         let trust = &mut sketch.profile.trust;
@@ -83,17 +84,22 @@ fn code_made_at_run_time_cannot_be_built_anew() {
         cut_stacks(&sketch.profile, &mut caveats);
         caveats
     };
-    let java = told("libjvm.so", 8);
+    let java = told("libjvm.so", 8, ChainSource::Kernel);
     let [code, rest] = &java[..] else {
         panic!("{java:?}");
     };
     assert!(code.what.starts_with("80.0 %"), "{code:?}");
     assert!(code.cause.ends_with("([JIT] tid 7 8)"), "{code:?}");
-    assert!(code.cure.contains("-XX:+PreserveFramePointer"), "{code:?}");
+    assert!(code.cure.contains("--call-graph auto"), "{code:?}");
     assert!(rest.what.starts_with("20.0 %"), "{rest:?}");
     assert!(rest.cause.ends_with("(libjvm.so 2)"), "{rest:?}");
     assert!(rest.cure.contains("-fasynchronous"), "{rest:?}");
-    let other = told("app", 10);
+    // Nothing makes more of them whole than the recorder did.
+    let java = told("libjvm.so", 8, ChainSource::Recorder);
+    assert_eq!(java[0].cure, "", "{java:?}");
+    let mono = told("mono-sgen", 8, ChainSource::Recorder);
+    assert!(mono[0].cure.contains("MONO_DEBUG"), "{mono:?}");
+    let other = told("app", 10, ChainSource::Recorder);
     assert_eq!(other.len(), 1, "{other:?}");
     assert!(!other[0].cure.contains("java"), "{other:?}");
     assert!(!other[0].cure.contains("-fasynchronous"), "{other:?}");
@@ -106,6 +112,7 @@ fn the_runtime_that_was_sampled_is_told_how_to_help() {
         let code = sketch.dso("[JIT] tid 7", DsoKind::Jit);
         sketch.dso(file, DsoKind::File);
         let trust = &mut sketch.profile.trust;
+        trust.chain_source = ChainSource::Recorder;
         trust.frames = 10;
         trust.chain_ends.insert(ChainEnd::NoUnwindInfo, 10);
         trust.unrooted_jit.insert(ChainEnd::NoUnwindInfo, 10);
