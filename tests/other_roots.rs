@@ -272,3 +272,40 @@ fn files_below_another_root_give_names_lines_and_code() {
     assert!(code.contains("sink += i"), "{code}");
     assert!(code.contains("<elsewhere"), "{code}");
 }
+
+#[test]
+fn a_program_whose_path_is_no_text_has_its_names() {
+    use std::os::unix::ffi::OsStrExt;
+    let test = "a_program_whose_path_is_no_text_has_its_names";
+    if !have(test, "gcc") {
+        return;
+    }
+    let folder = fresh(test);
+    let odd = folder.join(std::ffi::OsStr::from_bytes(b"od\xff d"));
+    program("of_odd_path", &odd);
+    let data = folder.join("data");
+    // With names in the file, and with those of the program itself.
+    for embed in ["--embed-time=60000", "--no-embed"] {
+        let recorded = prof_command()
+            .args([
+                "record",
+                "-q",
+                "-g",
+                "-F",
+                "499",
+                "-e",
+                "cpu-clock:u",
+                embed,
+                "-o",
+            ])
+            .arg(&data)
+            .arg(&odd)
+            .output()
+            .expect("prof starts");
+        assert!(recorded.status.success(), "{recorded:?}");
+        let shown = report(&data, &folder);
+        let is_named = |line: &str| line.contains("of_odd_path") && line.contains("od\\xff d");
+        assert!(shown.lines().any(is_named), "{shown}");
+        assert!(!shown.contains("is gone"), "{shown}");
+    }
+}

@@ -7,7 +7,7 @@ use prof_live::LiveSummary;
 use prof_perfdata::body::{EventUpdate, Name};
 use prof_perfdata::write::{EventDescription, Features, RecordedBuildId};
 use prof_perfdata::{Body, FeatureBit, Reader, Record};
-use prof_profile::Redaction;
+use prof_profile::{Redaction, visible};
 
 /// Feature sections that tell of the machine's kind alone. Others are left
 /// out, those too that are not known.
@@ -132,18 +132,6 @@ fn path(redaction: &Redaction, bytes: &[u8]) -> String {
 /// The same of a name that may hold paths.
 fn words(redaction: &Redaction, bytes: &[u8]) -> String {
     redaction.words(&visible(bytes)).into_owned()
-}
-
-/// Text in which bytes that are not UTF-8 are visible.
-fn visible(bytes: &[u8]) -> String {
-    let mut text = String::new();
-    for chunk in bytes.utf8_chunks() {
-        text.push_str(chunk.valid());
-        for byte in chunk.invalid() {
-            text.push_str(&format!("\\x{byte:02x}"));
-        }
-    }
-    text
 }
 
 /// Appends what becomes of a record; nothing of those that are not known.

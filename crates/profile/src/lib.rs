@@ -35,6 +35,7 @@ mod samples;
 mod stacks;
 mod tasks;
 mod trust;
+mod visible;
 mod wait_frames;
 mod waits;
 
@@ -54,4 +55,5 @@ pub use samples::{EventId, Sample, Samples, WaitId};
 pub use stacks::{StackId, StackTree};
 pub use tasks::{Lifetime, Task, TaskId, Thread};
 pub use trust::{ChainEnd, ChainSource, Damage, DroppedCount, Trust};
+pub use visible::{bytes_of_visible, visible};
 pub use waits::{Counted, Futex, FutexId, StackSource, Variable, Wait, WaitKind, WaitState, Wake};

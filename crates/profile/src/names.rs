@@ -1,5 +1,6 @@
 //! Interned text: symbol names, paths, thread names.
 
+use crate::visible;
 use hashbrown::HashTable;
 use rustc_hash::FxBuildHasher;
 use std::hash::BuildHasher;
@@ -44,19 +45,7 @@ impl Names {
     /// Like [`Names::intern`] for bytes of a file: those that are not UTF-8
     /// become `\xNN`.
     pub fn intern_bytes(&mut self, bytes: &[u8]) -> NameId {
-        match str::from_utf8(bytes) {
-            Ok(text) => self.intern(text),
-            Err(_) => {
-                let mut text = String::new();
-                for chunk in bytes.utf8_chunks() {
-                    text.push_str(chunk.valid());
-                    for byte in chunk.invalid() {
-                        text.push_str(&format!("\\x{byte:02x}"));
-                    }
-                }
-                self.intern(&text)
-            }
-        }
+        self.intern(&visible(bytes))
     }
 
     /// The text of a handle.

@@ -4,7 +4,7 @@ use crate::recorded::{ListedKernel, RecordedKernel, build_ids, is_of_this_host};
 use prof_abi::BuildId;
 use prof_live::MappedDso;
 use prof_perfdata::Features;
-use prof_profile::{DsoKind, UnnamedReason};
+use prof_profile::{DsoKind, UnnamedReason, visible};
 use prof_symbolize::{Detail, DsoRequest, SymbolFile, Symbolizer};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
@@ -43,7 +43,7 @@ impl<'a> DsoFiles<'a> {
         dso: &MappedDso,
         kernel: &RecordedKernel,
     ) -> Result<Arc<SymbolFile>, UnnamedReason> {
-        let path = str::from_utf8(&dso.path).map_err(|_| UnnamedReason::FileMissing)?;
+        let path = visible(&dso.path);
         let build_id = self.build_id(dso);
         // A vDSO belongs to its kernel: that of another kernel is another one.
         let is_vdso = dso.kind == DsoKind::Vdso;
@@ -55,7 +55,7 @@ impl<'a> DsoFiles<'a> {
             kind: dso.kind,
             inode: dso.inode.map(|inode| inode.inode),
             recorded_at: self.recorded_at,
-            ..DsoRequest::for_file(path, build_id)
+            ..DsoRequest::for_file(&path, build_id)
         };
         self.symbolizer.open(&request).map_err(|error| error.reason)
     }

@@ -7,6 +7,7 @@ mod common;
 mod ocaml;
 mod words;
 
+use prof_profile::visible;
 use std::fmt::Write;
 
 /// Names longer than this many bytes are cut, mangled or not.
@@ -38,7 +39,7 @@ impl Demangle {
 pub(crate) fn name(raw: &[u8], demangle: Demangle) -> String {
     let raw = raw.get(..NAME_MAX).unwrap_or(raw);
     let Ok(text) = str::from_utf8(raw) else {
-        return visible(raw);
+        return visible(raw).into_owned();
     };
     match demangle {
         Demangle::Yes => {
@@ -275,17 +276,6 @@ impl Write for Capped {
         self.0.push_str(text);
         Ok(())
     }
-}
-
-fn visible(raw: &[u8]) -> String {
-    let mut text = String::new();
-    for chunk in raw.utf8_chunks() {
-        text.push_str(chunk.valid());
-        for byte in chunk.invalid() {
-            text.push_str(&format!("\\x{byte:02x}"));
-        }
-    }
-    text
 }
 
 #[cfg(test)]

@@ -12,7 +12,8 @@ use std::time::SystemTime;
 pub struct DsoRequest<'a> {
     /// A file or the vDSO; kernels and JIT code have their own types.
     pub kind: DsoKind,
-    /// As recorded: absolute, or a name in brackets.
+    /// As recorded: absolute, or a name in brackets; bytes that are not UTF-8 as
+    /// `prof_profile::visible` has them.
     pub path: &'a str,
     /// Its identity as recorded. Without it, the next three decide.
     pub build_id: Option<BuildId>,

@@ -10,7 +10,7 @@ use crate::elf::Image;
 use crate::unpack;
 use crate::{DsoRequest, FileOfBuild, OpenError, Sources};
 use prof_abi::BuildId;
-use prof_profile::{DsoKind, UnnamedReason};
+use prof_profile::{DsoKind, UnnamedReason, bytes_of_visible};
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -165,7 +165,8 @@ fn find_vdso(sources: &Sources, request: &DsoRequest<'_>) -> Result<Candidate, O
 /// below the symbol file system given by the user. There `..` is refused and
 /// links must not lead out.
 fn rooted(sources: &Sources, request: &DsoRequest<'_>) -> Result<PathBuf, OpenError> {
-    let recorded = Path::new(OsStr::from_bytes(request.path.as_bytes()));
+    let recorded = bytes_of_visible(request.path);
+    let recorded = Path::new(OsStr::from_bytes(&recorded));
     let plain = recorded
         .components()
         .all(|part| matches!(part, Component::RootDir | Component::Normal(_)));
@@ -262,7 +263,8 @@ fn link_paths(sources: &Sources, request: &DsoRequest<'_>, name: &[u8]) -> Vec<P
     let name = Path::new(OsStr::from_bytes(name));
     let is_plain = name.components().count() == 1
         && matches!(name.components().next(), Some(Component::Normal(_)));
-    let recorded = Path::new(OsStr::from_bytes(request.path.as_bytes()));
+    let recorded = bytes_of_visible(request.path);
+    let recorded = Path::new(OsStr::from_bytes(&recorded));
     let (true, Some(directory)) = (is_plain, recorded.parent()) else {
         return Vec::new();
     };
@@ -291,7 +293,8 @@ fn identified_paths(
     let mut paths = Vec::new();
     paths.extend(cached(sources, Some(id), "debug"));
     paths.extend(cached(sources, Some(id), "elf"));
-    let recorded = Path::new(OsStr::from_bytes(request.path.as_bytes()));
+    let recorded = bytes_of_visible(request.path);
+    let recorded = Path::new(OsStr::from_bytes(&recorded));
     for debug in debug_directories(sources, request) {
         if request.path.starts_with('/') && !request.path.contains("/../") {
             let mut named = below(&debug, recorded).into_os_string();

@@ -67,6 +67,11 @@ fn classes_in_classes_that_were_met_are_pointed_to() {
             "f<a::b, a::b::g(int) const::{lambda()#1}>",
             "f<a::b, a::b(int)::g const::{lambda()#1}>",
         ),
+        (
+            "_Z1fILN1a1bE1EKS1_I3fooEEvv",
+            "f<(a::b)1, a::b<foo> const>",
+            "f<(a::b)1, a::b const<foo> >",
+        ),
     ] {
         assert_eq!(demangled(mangled).as_deref(), Some(shown), "{mangled}");
         assert_eq!(expected(mangled).as_deref(), Some(library), "{mangled}");
@@ -142,8 +147,8 @@ fn types() -> impl Strategy<Value = String> {
     })
 }
 
-/// Whether a class in one that was met is pointed to, which the library gets
-/// wrong.
+/// Whether a class in one that was met is pointed to, or one that was met has arguments
+/// and is constant or pointed to, which the library gets wrong.
 fn is_pointed_to(mangled: &str) -> bool {
     let is_met = |(at, _): (usize, &str)| {
         let before = mangled.get(..at).unwrap_or_default();
@@ -151,6 +156,15 @@ fn is_pointed_to(mangled: &str) -> bool {
         of_digit.is_some_and(|it| !it.is_ascii_lowercase())
             && (before.ends_with(['P', 'R', 'O', 'K', 'Z']))
     };
+    let has_arguments = |(at, _): (usize, &str)| {
+        let before = mangled.get(..at).unwrap_or_default();
+        let behind = mangled.get(at + 1..).unwrap_or_default();
+        let number = behind.trim_start_matches(|it: char| it.is_ascii_digit());
+        number.starts_with("_I") && before.ends_with(['P', 'R', 'O', 'K'])
+    };
+    if mangled.match_indices('S').any(has_arguments) {
+        return true;
+    }
     let constant = mangled.replace("NKS", "NS");
     mangled.match_indices("NS").any(is_met)
         || constant.contains("ZNS")
