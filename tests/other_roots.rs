@@ -91,7 +91,10 @@ fn a_program_in_a_chroot_has_names_after_its_end() {
         let home = &home.join(options.len().to_string());
         fs::create_dir_all(home).expect("made");
         let said = recorded(options, home);
-        assert!(said.contains("1 file of other roots kept"), "{said}");
+        assert!(
+            said.contains("1 file deleted or of other roots kept"),
+            "{said}"
+        );
         // It is gone, root and all.
         let hidden = root.with_extension("gone");
         // An earlier run of the test may have ended while it was hidden.
@@ -153,7 +156,7 @@ fn what_is_not_kept_of_a_chroot_is_told() {
             .output()
             .expect("prof starts");
         let said = String::from_utf8_lossy(&output.stderr);
-        let told = " of other roots without a build-id (/app)";
+        let told = " deleted or of other roots without a build-id (/app)";
         assert!(said.contains(told), "{options:?}: {said}");
         assert!(said.contains("link with -Wl,--build-id"), "{said}");
     }
@@ -308,4 +311,37 @@ fn a_program_whose_path_is_no_text_has_its_names() {
         assert!(shown.lines().any(is_named), "{shown}");
         assert!(!shown.contains("is gone"), "{shown}");
     }
+}
+
+#[test]
+fn a_program_that_was_deleted_before_has_its_names() {
+    let test = "a_program_that_was_deleted_before_has_its_names";
+    if !have(test, "gcc") {
+        return;
+    }
+    let folder = fresh(test);
+    let app = folder.join("app");
+    program("of_deleted", &app);
+    let mut running = Command::new(&app).spawn().expect("it starts");
+    fs::remove_file(&app).expect("deleted");
+    let data = folder.join("data");
+    let recorded = prof_command()
+        .env("HOME", &folder)
+        .args(["record", "-g", "-F", "499", "-e", "cpu-clock:u", "-o"])
+        .arg(&data)
+        .args(["-p", &running.id().to_string()])
+        .output()
+        .expect("prof starts");
+    running.wait().expect("it ends");
+    assert!(recorded.status.success(), "{recorded:?}");
+    let said = String::from_utf8_lossy(&recorded.stderr);
+    assert!(
+        said.contains("1 file deleted or of other roots kept"),
+        "{said}"
+    );
+    let shown = report(&data, &folder);
+    assert!(
+        shown.lines().any(|line| line.contains("of_deleted")),
+        "{shown}"
+    );
 }

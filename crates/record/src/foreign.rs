@@ -1,7 +1,8 @@
 //! Files of processes that see other files than we do: in containers and
-//! chroots. Their paths lead nowhere, or elsewhere, once they have ended, so
-//! what names are taken from is kept open while recording and then copied into
-//! perf's build-id cache, where every reader of recordings looks for it.
+//! chroots, and files that were deleted or replaced while they ran. Their paths
+//! lead nowhere, or elsewhere, once they have ended, so what names are taken from
+//! is kept open while recording and then copied into perf's build-id cache, where
+//! every reader of recordings looks for it.
 
 use crate::reading::open_regular;
 use crate::synthesize::read_build_id;
@@ -18,7 +19,7 @@ use std::path::{Component, Path, PathBuf};
 /// Most files that are told apart.
 const MAX_CHECKED: usize = 1 << 16;
 
-/// Files of containers and chroots: how many were copied into the build-id
+/// Files of containers and chroots, and deleted ones: how many were copied into the build-id
 /// cache while recording, and how many were not.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct KeptFiles {
@@ -143,11 +144,13 @@ impl<'a> Mapped<'a> {
         Some(PathBuf::from(format!("/proc/{}/root", self.pid)).join(inside))
     }
 
-    /// Opens it as the process sees it.
+    /// Opens it as the process sees it, or has it though it is deleted: its mappings
+    /// are not for everybody to open, its program is.
     fn open(&self) -> Option<File> {
         let (pid, start, end) = (self.pid, self.start, self.end);
         let mapping = PathBuf::from(format!("/proc/{pid}/map_files/{start:x}-{end:x}"));
-        [self.inside()?, mapping]
+        let program = PathBuf::from(format!("/proc/{pid}/exe"));
+        [self.inside()?, mapping, program]
             .iter()
             .filter_map(|path| open_regular(path))
             .find(|file| self.is(file))
@@ -187,12 +190,11 @@ impl ForeignFiles {
             return;
         }
         if !mapped.is_ours() {
-            match has_other_root(mapped.pid) {
+            if has_other_root(mapped.pid).is_none() {
                 // Gone: another process may map it again.
-                None => return,
-                Some(true) => self.keep(&mapped),
-                Some(false) => {}
+                return;
             }
+            self.keep(&mapped);
         }
         self.checked.insert(key);
     }

@@ -62,7 +62,7 @@ pub struct Summary {
     pub more_room: String,
     /// Waits, if they were recorded.
     pub waits: Option<WaitAccount>,
-    /// Files of containers and chroots, kept for naming.
+    /// Files that were deleted, and those of containers and chroots, kept for naming.
     pub kept: KeptFiles,
 }
 
@@ -254,11 +254,13 @@ impl Summary {
         }
     }
 
-    /// Adds what became of the files of other roots.
+    /// Adds what became of files that were deleted or are of other roots.
     fn tell_of_kept_files(&self, line: &mut String) {
         if self.kept.files > 0 {
             let files = several(self.kept.files as u64, "file");
-            line.push_str(&format!("; {files} of other roots kept in ~/.debug"));
+            line.push_str(&format!(
+                "; {files} deleted or of other roots kept in ~/.debug"
+            ));
         }
         if self.kept.maps > 0 {
             let maps = several(self.kept.maps as u64, "perf map");
@@ -266,21 +268,21 @@ impl Summary {
         }
         if let Some((count, why)) = &self.kept.failed {
             line.push_str(&format!(
-                "; {} of other roots could not be kept ({why}): their functions may stay \
+                "; {} deleted or of other roots could not be kept ({why}): their functions may stay \
                  without names",
                 several(*count as u64, "file")
             ));
         }
         if let Some((count, first)) = &self.kept.unidentified {
             line.push_str(&format!(
-                "; {} of other roots without a build-id ({first}) cannot be kept: their \
+                "; {} deleted or of other roots without a build-id ({first}) cannot be kept: their \
                  functions have no names once they are gone (link with -Wl,--build-id)",
                 several(*count as u64, "file")
             ));
         }
         if self.kept.beyond_limits > 0 {
             line.push_str(&format!(
-                "; {} of other roots {} not kept: at most {} files and {} GiB are",
+                "; {} deleted or of other roots {} not kept: at most {} files and {} GiB are",
                 several(self.kept.beyond_limits as u64, "file"),
                 were(self.kept.beyond_limits as u64),
                 KeptFiles::MAX_FILES,

@@ -4,7 +4,7 @@ use super::procfs::MapsLine;
 use crate::reading::open_regular;
 use prof_abi::{BuildId, ByteOrder};
 use std::collections::HashMap;
-use std::fs::{self, File};
+use std::fs::File;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::PathBuf;
 
@@ -31,22 +31,25 @@ impl BuildIdCache {
 
 /// Opens the mapped file itself: by its path in the process's root if that
 /// still leads to the same inode, else by /proc/PID/map_files, which needs
-/// more rights but also finds deleted files.
+/// more rights but also finds deleted files, else as the program of the process.
 fn open_mapped(pid: u32, line: &MapsLine) -> Option<File> {
     use std::os::unix::ffi::OsStrExt;
-    let mut path = PathBuf::from(format!("/proc/{pid}/root")).into_os_string();
-    path.push(std::ffi::OsStr::from_bytes(&line.path));
-    let by_name = PathBuf::from(path);
-    let same = fs::metadata(&by_name).is_ok_and(|file| file.ino() == line.inode);
-    let path = if same {
-        by_name
-    } else {
-        PathBuf::from(format!(
-            "/proc/{pid}/map_files/{:x}-{:x}",
-            line.start, line.end
-        ))
+    let mut by_name = PathBuf::from(format!("/proc/{pid}/root")).into_os_string();
+    by_name.push(std::ffi::OsStr::from_bytes(&line.path));
+    let (start, end) = (line.start, line.end);
+    let mapping = format!("/proc/{pid}/map_files/{start:x}-{end:x}");
+    let program = format!("/proc/{pid}/exe");
+    let is_it = |file: &File| {
+        let about = file.metadata();
+        about.is_ok_and(|about| about.ino() == line.inode)
     };
-    open_regular(&path)
+    let places = [
+        by_name.into(),
+        PathBuf::from(mapping),
+        PathBuf::from(program),
+    ];
+    let mut files = places.iter().filter_map(|path| open_regular(path));
+    files.find(is_it)
 }
 
 /// Where an ELF file's program headers stand.
