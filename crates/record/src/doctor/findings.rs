@@ -271,7 +271,16 @@ fn tracepoints(environment: &Environment) -> Finding {
         let fix = match (at, environment.tracefs_hidden) {
             ("", _) => Some("sudo mount -t tracefs tracefs /sys/kernel/tracing".to_owned()),
             (_, true) => None,
-            (at, false) => Some(format!("sudo mount -o remount,mode=750,gid=$(id -g) {at}")),
+            (at, false) => {
+                let remount = format!("sudo mount -o remount,mode=750,gid=$(id -g) {at}");
+                // Who may read their numbers gets their data no sooner.
+                Some(
+                    match environment.paranoid.is_some_and(|level| level <= -1) {
+                        true => remount,
+                        false => format!("{remount} && sudo sysctl kernel.perf_event_paranoid=-1"),
+                    },
+                )
+            }
         };
         return Finding::lacks(thing, State::No, why, fix);
     }
@@ -289,7 +298,11 @@ fn tracepoints(environment: &Environment) -> Finding {
     }
     // Whatever stands before it: of this thing the payload is what is lacking.
     let Answer { why, fix } = refused::expected(environment, Wish::Tracepoint, libc::EPERM);
-    Finding::lacks(thing, State::Partly, format!("{why}; counting works"), fix)
+    // What occurs in the kernel is not for everybody to count.
+    match environment.paranoid {
+        Some(..=1) => Finding::lacks(thing, State::Partly, format!("{why}; counting works"), fix),
+        _ => Finding::lacks(thing, State::No, why, fix),
+    }
 }
 
 fn uprobes(environment: &Environment) -> Finding {
@@ -670,7 +683,8 @@ mod tests {
             fixes,
             [
                 "sudo mount -t tracefs tracefs /sys/kernel/tracing",
-                "sudo mount -o remount,mode=750,gid=$(id -g) /sys/kernel/tracing",
+                "sudo mount -o remount,mode=750,gid=$(id -g) /sys/kernel/tracing \
+                 && sudo sysctl kernel.perf_event_paranoid=-1",
                 "sudo sysctl kernel.perf_event_paranoid=-1",
             ]
         );

@@ -40,7 +40,7 @@ pub(super) fn lookup(system: &str, name: &str) -> Result<Vec<(String, u64)>, Eve
         }
         Some(error) if error.kind() == io::ErrorKind::PermissionDenied => (
             "permission denied (EACCES)".to_owned(),
-            "tracefs is not readable for this user\n  try: with sudo\n   or: sudo mount -o remount,mode=750,gid=$(id -g) /sys/kernel/tracing   (until reboot)",
+            "tracefs is not readable for this user\n  try: with sudo\n   or: sudo mount -o remount,mode=750,gid=$(id -g) /sys/kernel/tracing && sudo sysctl kernel.perf_event_paranoid=-1   (until reboot)",
         ),
         Some(error) if error.kind() != io::ErrorKind::NotFound => (error.to_string(), MOUNT),
         _ if !ROOTS.iter().any(|root| Path::new(root).is_dir()) => {
