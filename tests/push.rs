@@ -183,6 +183,11 @@ fn pyroscope_gets_each_profile_whatever_happens_before() {
     let Some(data) = recording(TEST).filter(|_| have(TEST, "go")) else {
         return;
     };
+    // It is as old as its file.
+    let written = std::time::UNIX_EPOCH + Duration::from_secs(1_704_067_200);
+    let file = std::fs::File::options().write(true).open(&data);
+    file.and_then(|file| file.set_modified(written))
+        .expect("a file of ours");
     let folder = tempfile::tempdir().expect("a folder");
     let (listener, url) = listening("/ingest");
     let before = [
@@ -208,7 +213,7 @@ fn pyroscope_gets_each_profile_whatever_happens_before() {
     let got = next(&got);
     assert!(
         got.head
-            .starts_with("POST /ingest?name=shop%7Bregion%3Dnorth%7D&from="),
+            .starts_with("POST /ingest?name=shop%7Bregion%3Dnorth%7D&from=17040671"),
         "{}",
         got.head
     );

@@ -16,7 +16,7 @@ use prof_http::{Answer, Trust, TrustError};
 use prof_symbolize::Symbolizer;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 use store::Store;
 use waiting::{Request, Waiting};
 pub(crate) use while_recording::Pusher;
@@ -252,7 +252,15 @@ impl Sender {
         names: Option<&NameOptions>,
     ) -> anyhow::Result<Request> {
         let detail = names.map_or(prof_symbolize::Detail::Source, NameOptions::detail);
-        let (profile, _) = input.resolve(symbolizer, detail, &())?;
+        let (mut profile, _) = input.resolve(symbolizer, detail, &())?;
+        let origin = &mut profile.origin;
+        if let (None, Some((_, last))) = (origin.wall_clock, origin.time_range) {
+            // It ended when its file did.
+            let written = input.last_written();
+            let written = written.and_then(|at| at.duration_since(UNIX_EPOCH).ok());
+            let written = written.and_then(|at| u64::try_from(at.as_nanos()).ok());
+            origin.wall_clock = written.map(|written| (written, last));
+        }
         self.store.request(&profile)
     }
 

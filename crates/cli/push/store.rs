@@ -180,7 +180,7 @@ fn types(profile: &Profile) -> String {
 }
 
 /// When the first and the last sample were taken, seconds since 1970; as long
-/// before now as the recording is, where it does not tell.
+/// before now as the recording is, where nothing tells.
 fn seconds(profile: &Profile) -> (u64, u64) {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let now = now.map_or(0, |now| now.as_secs());
