@@ -69,3 +69,44 @@ fn deep_chains_have_names_on_a_terminal_and_whole_ones_on_demand() {
     let name = "Storage<std::__cxx11::basic_string<char, std::char_traits<char>";
     assert!(text.contains(name), "{text}");
 }
+
+#[test]
+fn a_terminal_that_cannot_be_drawn_on_gets_text() {
+    let test = "a_terminal_that_cannot_be_drawn_on_gets_text";
+    let Some(path) = recorded(test) else {
+        return;
+    };
+    for term in ["dumb", ""] {
+        let mut command = prof_command();
+        command.arg("report").arg("-i").arg(&path).env("TERM", term);
+        let text = written(command, 100);
+        assert!(text.contains("Shared Object"), "{term:?}: {text}");
+        // Nor lines of progress that would be drawn over.
+        assert!(!text.contains("\x1b["), "{term:?}: {text:?}");
+    }
+}
+
+#[test]
+fn a_recording_of_counts_is_for_another_command() {
+    let path = scratch().join("counts-for-report.data");
+    let path = path.to_str().expect("UTF-8");
+    prof(&[
+        "stat",
+        "record",
+        "-o",
+        path,
+        "-e",
+        "page-faults:u",
+        "--",
+        "true",
+    ])
+    .succeeded("stat record");
+    for command in ["report", "script", "annotate"] {
+        let run = prof(&[command, "-i", path]);
+        assert!(
+            run.stderr.contains("try: prof stat report"),
+            "{command}: {}",
+            run.stderr
+        );
+    }
+}

@@ -12,6 +12,8 @@ use crate::outcome::{Outcome, UsageError};
 use crate::pager::{paged, text_columns};
 use crate::recording::Input;
 use crate::refused::Refused;
+use crate::report::emptiness::no_samples;
+use crate::tui::can_draw;
 use anyhow::{Context, bail};
 use prof_listing::code_files::FileCode;
 use prof_profile::{Clock, EventId, FunctionId, Profile};
@@ -21,7 +23,7 @@ use prof_report::model::{Scene, Scope, Selection};
 use prof_report::text::{Grouping, event_tables, events_title};
 use refused::OfAnnotate;
 use std::ffi::OsString;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -211,8 +213,8 @@ impl Args {
 pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
     let args = &args.with_arguments()?;
     let symbol = args.symbol.as_deref();
-    let is_terminal = io::stdout().is_terminal() && !args.stdio;
-    if is_terminal && args.dsos.is_empty() && args.cpu.is_none() {
+    let can_draw = can_draw() && !args.stdio;
+    if can_draw && args.dsos.is_empty() && args.cpu.is_none() {
         let symbol = Some(symbol.unwrap_or_default());
         let input = args.clock.of(&args.input);
         return crate::tui::run(&input, &args.names, &args.look, symbol);
@@ -391,6 +393,9 @@ fn is_called(name: &str, symbol: &str) -> bool {
 
 /// What to say when no function fits: which names come near.
 fn nothing(profile: &Profile, symbol: Option<&str>, limit: f64) -> String {
+    if profile.samples.is_empty() {
+        return no_samples(profile);
+    }
     let Some(symbol) = symbol else {
         return format!(
             "no function has {limit} % of the weight\n  try: a smaller --percent-limit"

@@ -14,13 +14,14 @@ mod web;
 
 use crate::clock::{ClockOption, IdleOption};
 use crate::input::NameOptions;
-use crate::outcome::{Outcome, UsageError};
+use crate::outcome::{Outcome, UsageError, say};
 use crate::pager::{Pager, fitted, paged_within, text_columns};
 use crate::progress::{ProgressLine, Stage};
 use crate::recording::Input;
 use crate::refused::Refused;
 use crate::runs::input;
 use crate::switching::SwitchArgs;
+use crate::tui::can_draw;
 use filters::Filters;
 use form::Form;
 use prof_listing::Switch;
@@ -306,17 +307,19 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
         return show_records(args);
     }
     let is_terminal = io::stdout().is_terminal();
-    if let ([before, after], true) = (args.form.diff.as_slice(), is_terminal || args.form.tui) {
+    let can_draw = can_draw();
+    if let ([before, after], true) = (args.form.diff.as_slice(), can_draw || args.form.tui) {
         let inputs = [before, after].map(|path| input(path, args.input.force));
         return crate::tui::run_two(inputs, &args.names, &args.form.look);
     }
-    if args.form.tui || (is_terminal && !args.has_form()) {
+    if args.form.tui || (can_draw && !args.has_form()) {
         let input = args.idle.of(args.clock.of(&args.input));
         return crate::tui::run(&input, &args.names, &args.form.look, None);
     }
     if !args.form.diff.is_empty() {
         return Err(usage(
-            "--diff opens the terminal UI, and stdout is no terminal\n  try: prof diff BEFORE AFTER",
+            "--diff opens the terminal UI, and stdout is no terminal that can be drawn on\n  \
+             try: prof diff BEFORE AFTER",
         ));
     }
     let started = Instant::now();
@@ -330,8 +333,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
         .inspect(|history| history.apply(&mut options));
     options.columns = text_columns();
     let profile = &loaded.profile;
-    if profile.samples.is_empty() {
-        emptiness::say_no_samples(profile);
+    // A page without samples is refused with the cause.
+    if profile.samples.is_empty() && !args.form.is_page() {
+        say(&emptiness::no_samples(profile));
     } else {
         emptiness::say_what_nothing_passes(profile, &args.filters, &options.selection);
     }

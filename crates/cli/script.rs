@@ -10,6 +10,7 @@ use crate::input::NameOptions;
 use crate::outcome::{Outcome, UsageError, say};
 use crate::recording::Input;
 use crate::refused::Refused;
+use crate::report::emptiness::{is_of_counts, no_samples};
 use crate::switching::SwitchArgs;
 use clap::Parser;
 use dumps::Dumps;
@@ -164,6 +165,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
         ..input.clone()
     };
     let (profile, outcome) = input.load_with(detail, &symbolizer)?;
+    if profile.samples.is_empty() && is_of_counts(&profile) {
+        say(&no_samples(&profile));
+    }
     let wanted = args.wanted(&profile)?;
     let head = Head::read(&mut input.open()?)?;
     let mut form = args.form(selection);

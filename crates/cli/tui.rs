@@ -12,6 +12,7 @@ use prof_resolve::Phase;
 use prof_symbolize::{Detail, Symbolizer};
 use prof_sys::terminal::FaultGuard;
 use prof_tui::{Background, Colours, Look, Mouse, Options, Update};
+use std::io::{self, IsTerminal};
 use std::sync::Arc;
 use std::sync::mpsc::{self, Sender};
 use std::sync::{Mutex, PoisonError};
@@ -54,6 +55,12 @@ impl LookOptions {
         let can_tell = look.colours != Colours::None && term != "linux";
         (look, told.is_none() && !is_told && can_tell)
     }
+}
+
+/// Whether stdout is a terminal that can be drawn on.
+pub(crate) fn can_draw() -> bool {
+    let term = std::env::var("TERM").unwrap_or_default();
+    io::stdout().is_terminal() && !matches!(term.as_str(), "" | "dumb")
 }
 
 /// Runs a session on the recording, from the first names on; at first it

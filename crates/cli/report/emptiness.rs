@@ -9,24 +9,35 @@ use prof_report::{escape, trust};
 use std::fmt::Display;
 use std::path::Path;
 
-/// A recording without samples is told, with what would have some.
-pub(super) fn say_no_samples(profile: &Profile) {
+/// That a recording has no samples, why, and what would have some.
+pub(crate) fn no_samples(profile: &Profile) -> String {
     let events: Vec<&str> = profile
         .events
         .iter()
         .map(|event| event.name.as_str())
         .collect();
+    if is_of_counts(profile) {
+        return "it is no recording of samples, but of counts\n  try: prof stat report".into();
+    }
     if let Some(told) = trust::unseen_time(profile) {
-        return say(&format!("the recording has no samples: {told}"));
+        return format!("the recording has no samples: {told}");
     }
     if profile.trust.traced > 0 {
-        return say(&format!(
+        return format!(
             "the recording has no samples, but {} bytes of a trace, which is not decoded here\n  \
              try: perf script --itrace=b",
             profile.trust.traced
-        ));
+        );
     }
-    say(&format!(
+    let mut words = profile.origin.command_line.iter();
+    if words.nth(1).is_some_and(|word| word == "record")
+        && words.any(|word| ["-n", "--no-samples"].contains(&word.as_str()))
+    {
+        return "the recording has no samples: it was made with -n\n  \
+                try: prof record without it"
+            .into();
+    }
+    format!(
         "the recording has no samples of {}\n  \
          the program may have been too short or asleep\n  \
          try: prof record -F 9999 -g …   or: prof record -e cpu-clock …",
@@ -35,7 +46,13 @@ pub(super) fn say_no_samples(profile: &Profile) {
         } else {
             events.join(", ")
         }
-    ));
+    )
+}
+
+/// Whether it is what `stat record` wrote.
+pub(crate) fn is_of_counts(profile: &Profile) -> bool {
+    let mut words = profile.origin.command_line.iter();
+    words.nth(1).is_some_and(|word| word == "stat") && words.any(|word| word == "record")
 }
 
 /// What has no trust line hides that much of the CPU time was not seen.

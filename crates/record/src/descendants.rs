@@ -1,8 +1,9 @@
 //! What a command started and left behind: processes that still run when it has
 //! ended, and with it the recording.
 
+use crate::synthesize::processes;
 use prof_abi::{ByteOrder, RecordType};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsStr;
 use std::fs;
 
@@ -38,25 +39,62 @@ impl Descendants {
         }
     }
 
-    /// Those that run now, ascending.
+    /// Those that run now, ascending; and those of a session or group of processes that
+    /// one of them led which was last seen to run: a daemon is started by a process that
+    /// ends at once, maybe behind the end of the recording.
     pub(crate) fn alive(&self) -> Vec<u32> {
         let began = self.balance.iter().filter(|(_, balance)| **balance > 0);
-        let mut alive: Vec<u32> = began
-            .map(|(pid, _)| *pid)
+        let began: Vec<u32> = began.map(|(pid, _)| *pid).collect();
+        let gone: Vec<u32> = began.iter().copied().filter(|&pid| !runs(pid)).collect();
+        let is_led = |pid: &u32| {
+            let led = Stat::of(*pid).filter(Stat::runs);
+            led.is_some_and(|stat| stat.leaders.iter().any(|leader| gone.contains(leader)))
+        };
+        let others = match gone.is_empty() {
+            true => Vec::new(),
+            false => processes(),
+        };
+        let others = others.into_iter().filter(is_led);
+        let alive: BTreeSet<u32> = began
+            .into_iter()
             .filter(|&pid| runs(pid))
+            .chain(others)
             .collect();
-        alive.sort_unstable();
-        alive
+        alive.into_iter().collect()
+    }
+}
+
+/// What `/proc/PID/stat` tells: `PID (NAME) STATE PPID GROUP SESSION …`, where the
+/// name may hold anything.
+struct Stat {
+    state: u8,
+    /// Leaders of its group and its session.
+    leaders: [u32; 2],
+}
+
+impl Stat {
+    fn of(pid: u32) -> Option<Self> {
+        let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
+        let behind = stat.iter().rposition(|&byte| byte == b')')?;
+        let fields = str::from_utf8(stat.get(behind + 1..)?).ok()?;
+        let mut fields = fields.split_ascii_whitespace();
+        let state = *fields.next()?.as_bytes().first()?;
+        let mut numbers = fields.skip(1).map(str::parse);
+        Some(Self {
+            state,
+            leaders: [numbers.next()?.ok()?, numbers.next()?.ok()?],
+        })
+    }
+
+    /// Whether it has not ended.
+    fn runs(&self) -> bool {
+        !b"ZX".contains(&self.state)
     }
 }
 
 /// Whether there is such a process, and it has not ended.
 fn runs(pid: u32) -> bool {
-    // `PID (NAME) STATE …`, where the name may hold anything.
-    let stat = fs::read(format!("/proc/{pid}/stat")).unwrap_or_default();
-    let behind = stat.iter().rposition(|&byte| byte == b')');
-    let state = behind.and_then(|at| stat.get(at + 2));
-    state.is_some_and(|state| !b"ZX".contains(state))
+    Stat::of(pid).is_some_and(|stat| stat.runs())
 }
 
 /// A line for the user, if any of these processes are left.
@@ -111,6 +149,32 @@ mod tests {
         assert_eq!(descendants.alive(), [this]);
         descendants.note(&task(4, this, 1, this));
         assert!(descendants.alive().is_empty());
+    }
+
+    #[test]
+    fn a_daemon_is_known_by_its_group_when_who_started_it_is_gone() {
+        use std::os::unix::process::CommandExt;
+        let mut shell = std::process::Command::new("sh");
+        shell
+            .args(["-c", "sleep 60 >/dev/null & echo $!"])
+            .process_group(0);
+        let shell = shell
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .expect("sh starts");
+        let leader = shell.id();
+        let told = shell.wait_with_output().expect("it ends").stdout;
+        let daemon: u32 = String::from_utf8_lossy(&told)
+            .trim()
+            .parse()
+            .expect("a number");
+        let mut descendants = Descendants::default();
+        descendants.note(&task(7, leader, 1, leader));
+        assert_eq!(descendants.alive(), [daemon]);
+        let kill = std::process::Command::new("sh")
+            .args(["-c", &format!("kill -9 {daemon}")])
+            .status();
+        assert!(kill.expect("sh starts").success());
     }
 
     #[test]

@@ -102,9 +102,19 @@ fn why_rare(name: &str, attr: &EventAttr, count: u64, (who, elapsed): (&str, Dur
         (false, true) => format!("{:.3} ms", attr.sample_period as f64 / 1e6),
         (false, false) => attr.sample_period.to_string(),
     };
+    let due_ns = match attr.is_freq() {
+        true => 1_000_000_000 / attr.sample_period.max(1),
+        false => attr.sample_period,
+    };
     match (count, is_clock) {
         (0, true) => format!(
             "no samples: {who} used no CPU in {seconds:.1} s, and {name} samples only what runs"
+        ),
+        // What was used before the program began is in it, and that of all tasks.
+        (ns, true) if ns >= due_ns => format!(
+            "no samples: {who} used {:.3} ms of CPU in all, and a sample of a task is due after \
+             {due} of its own\n  try: a longer recording, or a higher -F",
+            ns as f64 / 1e6
         ),
         (ns, true) => format!(
             "no samples: {who} used {:.3} ms of CPU, and a sample is due after {due} of it\n  \

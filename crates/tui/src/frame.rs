@@ -146,11 +146,22 @@ fn draw_filters(shared: &Shared, area: Rect, buffer: &mut Buffer) {
     }
 }
 
+/// Whether there is nothing else to show: one event, and no filter.
+fn has_one_event(shared: &Shared) -> bool {
+    let profile = shared.profile.as_ref();
+    profile.is_some_and(|profile| {
+        profile.events.len() <= 1 && filters::chips(profile, shared.history.now()).is_empty()
+    })
+}
+
 fn draw_body(shared: &Shared, tab: &dyn Tab, area: Rect, buffer: &mut Buffer) {
     let theme = &shared.theme;
     let note = match (&shared.seen, &shared.progress) {
         (None, Some(progress)) => Some(progress.clone()),
         (None, None) => Some("computing".to_string()),
+        (Some(seen), _) if seen.scope.is_zero() && has_one_event(shared) => {
+            Some("the recording has no samples".into())
+        }
         (Some(seen), _) if seen.scope.is_zero() => Some(
             "no samples of this event: Tab shows another event, Backspace removes filters".into(),
         ),
