@@ -348,7 +348,12 @@ pub(super) const ROWS: &[HintRow] = &[
         |r| r.whose == Whose::System,
         "{descriptors} descriptors are needed (events × CPUs), more than the hard limit of open files\n  try: sudo prlimit --pid $$ --nofile={descriptors}   (for this shell)\n   or: fewer events, or fewer CPUs with -C",
     ),
-    open(libc::EMFILE, MAY_SEE_ALL, ALL_NEEDS_LESS),
+    // A command is one task at first, for which no less is needed.
+    open(
+        libc::EMFILE,
+        |r| r.whose == Whose::Attached && MAY_SEE_ALL(r),
+        ALL_NEEDS_LESS,
+    ),
     open(libc::EMFILE, ALWAYS, NO_DESCRIPTORS),
     open(
         libc::ENFILE,

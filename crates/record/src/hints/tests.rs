@@ -497,6 +497,7 @@ fn cases() -> Vec<(Refusal, &'static str)> {
         (
             Refusal {
                 paranoid: Some(0),
+                whose: Whose::Attached,
                 ..open(libc::EMFILE)
             },
             "or: -a, which needs only",
@@ -648,5 +649,12 @@ fn an_unknown_errno_still_has_its_name() {
 #[test]
 fn all_cpus_are_no_cure_for_who_may_not_see_them() {
     let text = plain(Step::Open, libc::EMFILE).to_string();
+    assert!(!text.contains("-a"), "{text}");
+    // Nor of a command, which is a single task.
+    let of_command = Refusal {
+        paranoid: Some(0),
+        ..plain(Step::Open, libc::EMFILE)
+    };
+    let text = of_command.to_string();
     assert!(!text.contains("-a"), "{text}");
 }
