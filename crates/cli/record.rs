@@ -152,7 +152,8 @@ pub(crate) struct Args {
     /// tracing one leads: -e '{intel_pt//u,cycles:u}' [default: 4096].
     #[arg(long, value_name = "BYTES", num_args = 0..=1, require_equals = true, default_missing_value = "", value_parser = values::trace_samples)]
     aux_sample: Option<TraceSamples>,
-    /// End when the file has this size: bytes, or with B, K, M or G.
+    /// End when the records have this size: bytes, or with B, K, M or G. Names come on
+    /// top, a tenth of it at most or 1 MB.
     #[arg(long, value_name = "SIZE", value_parser = values::size)]
     max_size: Option<u64>,
     /// Pack all records with zstd, from 1 (fast) to 22 (small) [default: 1].
@@ -480,14 +481,18 @@ fn recorded(args: Args, kept: Kept) -> anyhow::Result<Outcome> {
     }
     let own_kallsyms = kernel_symbols(&options);
     match prof_record::record(&options, &mut notices) {
-        Ok(finished) => {
+        Ok(mut finished) => {
             let has_names = finished.failure.is_none() && finished.why_empty.is_none();
             let names = (has_names && embeds(args)).then(|| Wish {
                 texts: args.embed.unwrap_or_default(),
                 own_kallsyms,
                 ..Wish::default()
             });
+            let changes_file = names.is_some() || args.redact;
             let named = name(args, names, &mut notices);
+            if changes_file && let Ok(about) = args.output.metadata() {
+                finished.summary.bytes = about.len();
+            }
             let outcome = end(finished, kept, quiet);
             named.map(|()| outcome)
         }

@@ -380,6 +380,12 @@ impl Judging<'_> {
         };
         let half = over.interval(0.95).half_width() * scale;
         let of_one = self.checked.runs.len() < 2 && !budget.needs_baseline();
+        // Of all that there is no function has more.
+        let most = if unit == "%" {
+            100.0_f64.max(found)
+        } else {
+            f64::INFINITY
+        };
         Judged {
             budget: budget.text.clone(),
             event: self
@@ -391,7 +397,7 @@ impl Judging<'_> {
             found,
             interval: Interval {
                 low: (found - half).max(0.0),
-                high: found + half,
+                high: (found + half).min(most),
             },
             unit,
             about,
@@ -427,7 +433,7 @@ impl Judging<'_> {
 
 fn functions(count: usize) -> String {
     match count {
-        0 => "no function has this name".to_owned(),
+        0 => "no function of this name has samples of its own".to_owned(),
         count => several(count as u64, "function"),
     }
 }
@@ -604,7 +610,10 @@ mod tests {
         let none = judged("nothing <= 1%", &checked);
         assert_eq!(
             (none.kept, none.about.as_str()),
-            (Kept::Passes, "no function has this name")
+            (
+                Kept::Passes,
+                "no function of this name has samples of its own"
+            )
         );
         // By chance here and there: not sure.
         let parts: Vec<(&str, u64)> = (0..40)

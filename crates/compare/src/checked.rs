@@ -221,7 +221,10 @@ mod tests {
     fn words_are_no_code_and_names_are() {
         for (what, shown) in [
             ("3 functions", "3 functions"),
-            ("no function has this name", "no function has this name"),
+            (
+                "no function of this name has samples of its own",
+                "no function of this name has samples of its own",
+            ),
             ("main", "`main`"),
             ("a<b *c*>::d e", "`a<b *c*>::d e`"),
         ] {
