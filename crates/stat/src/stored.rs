@@ -28,14 +28,19 @@ pub(crate) struct Store(Option<Writing>);
 
 struct Writing {
     writer: FileWriter<BufWriter<File>>,
-    /// Where it stands until it is whole, and its name then.
-    paths: [PathBuf; 2],
+    paths: Paths,
     features: write::Features,
     /// The id of each event and place.
     ids: Vec<Vec<Option<u64>>>,
     /// CPU and thread of each place, as `STAT` names them.
     places: Vec<(i32, i32)>,
     with_intervals: bool,
+}
+
+/// Where it stands until it is whole, and its name then.
+struct Paths {
+    part: PathBuf,
+    whole: PathBuf,
 }
 
 impl Store {
@@ -52,16 +57,19 @@ impl Store {
         });
         let mut name = path.clone().into_os_string();
         name.push(".part");
-        let part = PathBuf::from(name);
         let failed = || format!("cannot write {}", path.display());
-        let file = open_private(&part).with_context(failed)?;
+        let paths = Paths {
+            part: PathBuf::from(name),
+            whole: path.clone(),
+        };
+        let file = open_private(&paths.part).with_context(failed)?;
         let mut writer = FileWriter::new(BufWriter::new(file), &events).with_context(failed)?;
         let mut records = Vec::new();
         beginning(options, opened, &events, &mut records);
         writer.write(&records).with_context(failed)?;
         Ok(Self(Some(Writing {
             writer,
-            paths: [part, path.clone()],
+            paths,
             features: with_stat(features),
             ids: events_ids(opened)?,
             places: stat_places(&opened.places),
@@ -91,7 +99,7 @@ impl Store {
         // perf ends with an interval where there are intervals.
         let kind = if writing.with_intervals { 0 } else { FINAL };
         writing.round(kind, run.elapsed, &run.readings)?;
-        let [part, path] = &writing.paths;
+        let Paths { part, whole: path } = &writing.paths;
         let failed = || format!("cannot write {}", path.display());
         writing
             .writer
@@ -103,6 +111,16 @@ impl Store {
             std::fs::rename(path, old).with_context(failed)?;
         }
         std::fs::rename(part, path).with_context(failed)
+    }
+}
+
+impl Drop for Paths {
+    /// What nothing was written to does not stay.
+    fn drop(&mut self) {
+        if std::fs::metadata(&self.part).is_ok_and(|about| about.len() == 0) {
+            // Whoever sees it left sees that it is empty.
+            let _ = std::fs::remove_file(&self.part);
+        }
     }
 }
 
@@ -133,7 +151,7 @@ impl Writing {
             .writer
             .write(&records)
             .and_then(|()| self.writer.flush());
-        written.with_context(|| format!("cannot write {}", self.paths[1].display()))
+        written.with_context(|| format!("cannot write {}", self.paths.whole.display()))
     }
 }
 
