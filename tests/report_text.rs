@@ -9,6 +9,8 @@
 //!   numbers, perf how to see the header. The line of lost samples and those
 //!   of filters with one name are compared.
 //! - perf's tip below the report.
+//! - What a tracepoint tells where it is the event's only row: perf cuts it to the
+//!   twelve columns of its heading.
 //! - `[...] (inlined)`: perf 6.1 reads memory it has not set; compared is
 //!   `[...]`.
 //! - The letter of a row without a name in no module: perf leaves that of the
@@ -53,7 +55,9 @@ mod options;
 mod trees;
 
 use crate::chosen::{Keep, chosen};
-use crate::oracle::{compiled, have, kernel_symbols, perf, perf_at, perfs, prof, scratch};
+use crate::oracle::{
+    compiled, have, kernel_symbols, may_record_all, perf, perf_at, perfs, prof, scratch, skipped,
+};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -305,4 +309,34 @@ fn is_one_of_three(file: &Path) -> bool {
 
 fn is_of(file: &Path, name: &str) -> bool {
     file.to_string_lossy().contains(&format!("report-{name}-"))
+}
+
+#[test]
+fn tracepoints_alone_have_rows_by_what_they_tell() {
+    let test = "tracepoints_alone_have_rows_by_what_they_tell";
+    if !have(test, "perf") || !may_record_all(test) {
+        return;
+    }
+    let path = scratch().join("tracepoints-alone.data");
+    let path = path.to_str().expect("a path of ours");
+    for events in ["raw_syscalls:sys_enter", "raw_syscalls:sys_enter,cpu-clock"] {
+        let recorded = perf(&["record", "-q", "-e", events, "-o", path, "--", "ls", "/"]);
+        if recorded.code != 0 {
+            return skipped(test, &recorded.stderr);
+        }
+        let words = ["report", "--stdio", "-q", "-i", path];
+        let rows = |text: String| -> Vec<String> {
+            text.lines()
+                .map(|line| line.trim_end().to_owned())
+                .collect()
+        };
+        let ours = rows(prof(&words).succeeded("report").text());
+        assert_eq!(
+            ours,
+            rows(perf(&words).succeeded("perf report").text()),
+            "{events}"
+        );
+        let has_fields = ours.iter().any(|row| row.contains("NR "));
+        assert_eq!(has_fields, !events.contains("cpu-clock"), "{ours:#?}");
+    }
 }

@@ -24,6 +24,7 @@ use crate::switching::SwitchArgs;
 use crate::tui::can_draw;
 use filters::Filters;
 use form::Form;
+use prof_abi::event_kind;
 use prof_listing::Switch;
 use prof_listing::code_files::FileCode;
 use prof_listing::dump::{HeaderDetail, Stats};
@@ -302,7 +303,7 @@ fn frames(text: &str) -> Result<usize, String> {
 
 /// Shows the recording.
 pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
-    let args = &args.with_argument()?;
+    let args = &args.with_argument()?.sorted_as_perf();
     if args.form.stats || args.form.tasks || args.form.mmaps || args.form.header_only {
         return show_records(args);
     }
@@ -312,7 +313,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
         let inputs = [before, after].map(|path| input(path, args.input.force));
         return crate::tui::run_two(inputs, &args.names, &args.form.look);
     }
-    if args.form.tui || (can_draw && !args.has_form()) {
+    if args.is_drawn() {
         let input = args.idle.of(args.clock.of(&args.input));
         return crate::tui::run(&input, &args.names, &args.form.look, None);
     }
@@ -522,6 +523,37 @@ impl Args {
             self.filters.symbol_filter.get_or_insert(text);
         }
         Ok(self)
+    }
+
+    /// With perf's rows of recordings that have tracepoints alone, by what these tell,
+    /// unless other rows are asked for; only in text, and of files, which can be looked
+    /// at before.
+    fn sorted_as_perf(mut self) -> Self {
+        let columns = &self.columns;
+        let are_asked = columns.sort.is_some()
+            || columns.fields.is_some()
+            || columns.parent.is_some()
+            || columns.branch_history
+            || !matches!(self.counting(), None | Some(Counting::Samples));
+        let is_drawn = self.form.is_page() || self.is_drawn();
+        let is_text = self.form.format() == Format::Text && !is_drawn;
+        if are_asked || !is_text || !self.input.is_file() {
+            return self;
+        }
+        // What cannot be opened is told of where it is read.
+        let reader = self.input.open().ok();
+        let events = reader.as_ref().map(|reader| reader.events().list());
+        let mut kinds = events.into_iter().flatten().map(|event| event.attr.kind);
+        let is_first = kinds.next() == Some(event_kind::TRACEPOINT);
+        if is_first && kinds.all(|kind| kind == event_kind::TRACEPOINT) {
+            self.columns.sort = "trace".parse().ok();
+        }
+        self
+    }
+
+    /// Whether the terminal UI shows it.
+    fn is_drawn(&self) -> bool {
+        self.form.tui || (can_draw() && !self.has_form())
     }
 
     /// Writes what `--header` asks for.
