@@ -1,7 +1,7 @@
 //! What messages of `prof record` tell to try: each is tried, or at least is a
 //! command line that `prof` takes. strace makes the kernel refuse.
 
-use crate::oracle::{Finished, have, is_root, prof, prof_command, scratch, skipped};
+use crate::oracle::{Finished, have, prof, prof_command, scratch, skipped};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -93,8 +93,6 @@ fn every_refusal_tells_to_try_what_prof_takes() {
         return;
     }
     let watch = ["-e", "mem:0x1000/4:w"];
-    // Who may not record all that runs is not told to.
-    let of_few_files = if is_root() { "or: -a" } else { "prlimit" };
     for (errno, options, words) in [
         ("ENOSYS", &["-e", "cs"][..], "docker run"),
         ("EACCES", &["-e", "cpu-clock"], "security policy"),
@@ -141,7 +139,7 @@ fn every_refusal_tells_to_try_what_prof_takes() {
         ("EBUSY", &["-e", "cycles"], "nmi_watchdog"),
         ("ENOSPC", &watch, "x86 has 4"),
         ("ENOSPC", &["-e", "cs"], "fewer events"),
-        ("EMFILE", &["-e", "cs"], of_few_files),
+        ("EMFILE", &["-e", "cs"], "prlimit --pid $$ --nofile="),
         ("EMFILE", &["-a", "-e", "cs"], "fewer CPUs with -C"),
         ("ENFILE", &["-e", "cs"], "fs.file-max="),
         ("ENOMEM", &["-e", "cs"], "no memory"),

@@ -3,7 +3,7 @@
 //! never a wrong number.
 
 use crate::cures::cures;
-use crate::oracle::{Finished, compiled, have, is_root, may_record_all, scratch, skipped};
+use crate::oracle::{Finished, compiled, have, may_record_all, scratch, skipped};
 use std::process::Command;
 
 const PROF: &str = env!("CARGO_BIN_EXE_prof");
@@ -50,8 +50,6 @@ fn stat_tells_causes_and_cures_of_the_same_table() {
         return;
     }
     let grouped = ["-e", "{cs,faults}"];
-    // Who may not count all that runs is not told to.
-    let of_few_files = if is_root() { "or: -a" } else { "prlimit" };
     for (errno, options, words) in [
         ("ENOSYS", &["-e", "cs"][..], "docker run"),
         ("EACCES", &["-a", "-e", "cs"], "prof stat ./app"),
@@ -68,7 +66,7 @@ fn stat_tells_causes_and_cures_of_the_same_table() {
         ("EBUSY", &["-e", "cs"], "nmi_watchdog"),
         ("ENOSPC", &["-e", "mem:0x1000/4:w"], "x86 has 4"),
         ("ENOSPC", &["-e", "cs"], "fewer events"),
-        ("EMFILE", &["-e", "cs"], of_few_files),
+        ("EMFILE", &["-e", "cs"], "prlimit --pid $$ --nofile="),
         ("EMFILE", &["-a", "-e", "cs"], "fewer CPUs with -C"),
         ("ENFILE", &["-e", "cs"], "fs.file-max="),
         ("ENOMEM", &["-e", "cs"], "no memory"),
