@@ -149,3 +149,35 @@ fn a_report_counts_between_the_events_that_switch() {
         assert_eq!(rows(&theirs), rows(&ours), "{switch}");
     }
 }
+
+#[test]
+fn cpus_that_samples_do_not_tell_are_no_filter() {
+    let test = "cpus_that_samples_do_not_tell_are_no_filter";
+    if !have(test, "perf") {
+        return;
+    }
+    let path = scratch().join("no-cpus.data");
+    let path = path.to_str().expect("a path of ours");
+    // prof's own tell them always.
+    let recorded = perf(&[
+        "record",
+        "-q",
+        "-e",
+        "page-faults:u",
+        "-c",
+        "1",
+        "-o",
+        path,
+        "true",
+    ]);
+    recorded.succeeded("perf record");
+    for command in [&["script"][..], &["report", "--stdio"], &["annotate"]] {
+        let run = prof(&[command, &["-C", "0", "-i", path]].concat());
+        assert_eq!(run.code, 2, "{command:?}: {}", run.stderr);
+        assert!(
+            run.stderr.contains("do not tell their CPU"),
+            "{}",
+            run.stderr
+        );
+    }
+}

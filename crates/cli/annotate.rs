@@ -4,7 +4,7 @@
 mod refused;
 
 use crate::clock::ClockOption;
-use crate::cpu_list::{CpuList, cpus};
+use crate::cpu_list::{CpuList, check_cpus, cpus};
 use crate::hottest::{by_weight, by_whole_weight, is_hot};
 use crate::input::NameOptions;
 use crate::near::near;
@@ -221,6 +221,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
     }
     let symbolizer = Arc::new(args.names.symbolizer());
     let (profile, outcome) = args.clock.of(&args.input).load(&args.names, &symbolizer)?;
+    check_cpus(&profile, args.cpu.is_some())?;
     let source = FileCode::new(symbolizer)
         .with_sources_below(args.text.prefix.clone(), args.text.prefix_strip);
     let grouping = match args.text.group {

@@ -13,6 +13,7 @@ mod waiting;
 mod web;
 
 use crate::clock::{ClockOption, IdleOption};
+use crate::cpu_list::check_cpus;
 use crate::input::NameOptions;
 use crate::outcome::{Outcome, UsageError, say};
 use crate::pager::{Pager, fitted, paged_within, text_columns};
@@ -720,13 +721,7 @@ impl Args {
                 .map_err(|error| usage(format!("--time: {error}")))?,
             None => Vec::new(),
         };
-        let mut samples = profile.samples.iter();
-        let tells_none = !profile.samples.is_empty() && samples.all(|sample| sample.cpu.is_none());
-        if self.filters.cpu.is_some() && tells_none {
-            return Err(usage(
-                "-C: these samples do not tell their CPU; record with --sample-cpu or -a",
-            ));
-        }
+        check_cpus(profile, self.filters.cpu.is_some())?;
         Ok(Scope {
             cpus: self
                 .filters

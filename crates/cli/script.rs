@@ -6,6 +6,7 @@ mod refused;
 mod shown;
 
 use crate::clock::ClockOption;
+use crate::cpu_list::check_cpus;
 use crate::input::NameOptions;
 use crate::outcome::{Outcome, UsageError, say};
 use crate::recording::Input;
@@ -250,6 +251,7 @@ impl Args {
             let events = profile.events_of_clock(clock);
             asked.events = events.map_err(|why| usage(format!("--clock: {why}")))?;
         }
+        check_cpus(profile, asked.cpus.is_some())?;
         let choice =
             Choice::new(asked, profile).map_err(|error| usage(format!("--time: {error}")))?;
         let switch = Switch::new(&self.switch.events(), profile)
