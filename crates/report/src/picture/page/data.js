@@ -15,9 +15,9 @@ class Columns {
         }
     }
 
-    /** The names of frames. */
-    names() {
-        const [start, end] = this.starts.get("names");
+    /** The value of a column that is JSON. */
+    json(name) {
+        const [start, end] = this.starts.get(name);
         return JSON.parse(new TextDecoder().decode(this.bytes.subarray(start, end)));
     }
 

@@ -227,8 +227,8 @@ class Flame {
             pen.globalAlpha = 1;
             pen.fillStyle = alpha < 1 ? this.look.ink : this.look.on_box;
             const room = width - 8;
-            const name = visible(this.profile.name_of(frame).slice(0, 1024));
-            pen.fillText(short_name(name, (text) => this.fits(pen, text, room)), box.x + 4, top + ROW / 2);
+            const name = short_name(this.profile, frame, (text) => this.fits(pen, text, room));
+            pen.fillText(name, box.x + 4, top + ROW / 2);
         }
     }
 

@@ -40,7 +40,8 @@ class Profile {
         const header = columns.header;
         const { frames, nodes, samples } = header.counts;
         this.header = header;
-        this.names = columns.names();
+        this.names = columns.json("names");
+        this.shorter = columns.json("shorter");
         this.module = columns.numbers("frame_module", new Uint32Array(frames));
         this.kind = columns.numbers("frame_kind", new Uint8Array(frames));
         this.intervals = new Map(["own", "total"].map((which) => [which, {
@@ -275,6 +276,11 @@ class Profile {
 
     name_of(frame) {
         return frame < 0 ? "all" : this.names[frame];
+    }
+
+    /** Shorter and shorter forms of its name. */
+    forms_of(frame) {
+        return frame < 0 ? [] : this.shorter[frame];
     }
 
     module_of(frame) {

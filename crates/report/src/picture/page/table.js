@@ -143,5 +143,5 @@ function name_cell(profile, frame, room) {
     const kind = profile.header.kinds[frame < 0 ? 0 : profile.kind[frame]];
     ruler.font = getComputedStyle(document.body).font;
     const fits = (text) => text.length * 4 <= room + 40 && ruler.measureText(text).width <= room;
-    return make("span", { role: "gridcell", class: "cell name", title: `${name} (${kind})` }, mark, short_name(name, fits) || name);
+    return make("span", { role: "gridcell", class: "cell name", title: `${name} (${kind})` }, mark, short_name(profile, frame, fits) || name);
 }

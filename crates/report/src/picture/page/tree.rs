@@ -8,7 +8,7 @@ use crate::picture::LONGEST_NAME;
 use crate::picture::folded::{dso_of, root_of};
 use crate::picture::{Kind, PictureOptions, Roots, Scheme};
 use crate::waiting::Lanes;
-use crate::{harmless_json, trust};
+use crate::{harmless_json, short, trust};
 use hashbrown::HashTable;
 use prof_profile::{Sample, TaskId};
 use prof_statistics::Share;
@@ -203,6 +203,10 @@ impl FrameTable {
         let mut text = Vec::new();
         harmless_json::write(&names, &mut text)?;
         columns.text("names", &text);
+        let shorter: Vec<Vec<String>> = names.iter().map(|name| short::forms(name)).collect();
+        let mut text = Vec::new();
+        harmless_json::write(&shorter, &mut text)?;
+        columns.text("shorter", &text);
         columns.numbers("frame_module", frames().map(|frame| frame.module.into()));
         columns.numbers("frame_kind", frames().map(|frame| frame.kind.into()));
         Ok(())

@@ -58,33 +58,20 @@ function seconds(ns) {
     return `${Math.round(ns)} ns`;
 }
 
-/** A name in a width: first without what is within brackets, then without
- * leading paths, then its end gives way. */
-function short_name(name, fits) {
-    if (fits(name)) {
-        return name;
+/** The name of a frame in a width: the longest of its forms that fits, else the
+ * beginning of the shortest. */
+function short_name(profile, frame, fits) {
+    const whole = visible(profile.name_of(frame).slice(0, 1024));
+    if (fits(whole)) {
+        return whole;
     }
-    const of_script = script_forms(name);
-    const bare = of_script.at(-1) ?? without_brackets(name);
-    for (const form of of_script) {
-        if (fits(form)) {
-            return form;
-        }
-    }
-    for (let rest = bare; ; ) {
-        if (fits(rest)) {
-            return rest;
-        }
-        const at = rest.indexOf("::");
-        if (at < 0) {
-            break;
-        }
-        rest = rest.slice(at + 2);
-        if (fits(rest)) {
-            return rest;
+    let last = whole;
+    for (const form of profile.forms_of(frame)) {
+        last = visible(form);
+        if (fits(last)) {
+            return last;
         }
     }
-    const last = bare.slice(bare.lastIndexOf("::") + 1).replace(/^:/, "") || bare;
     let [low, high] = [0, last.length];
     while (low < high) {
         const middle = (low + high + 1) >> 1;
@@ -95,42 +82,4 @@ function short_name(name, fits) {
         }
     }
     return low > 0 ? `${last.slice(0, low)}…` : "";
-}
-
-/** Forms of a name of Python or V8, which lose the folders of the file, the file
- * and the runtime, as `short/scripts.rs` has them; none of other names. */
-function script_forms(name) {
-    const python = /^(py::)([^:]+)(:)(.*)$/s.exec(name);
-    const v8 = /^(JS:|Function:|LazyCompile:|Script:|Eval:)([^ ]+)( )(.*)$/s.exec(name);
-    if (!(python || v8)) {
-        return [];
-    }
-    const [, runtime, own, between, file] = python ?? v8;
-    const forms = [`${runtime}${own}`, own];
-    if (file.includes("/")) {
-        forms.unshift(`${runtime}${own}${between}${file.slice(file.lastIndexOf("/") + 1)}`);
-    }
-    const method = own.slice(own.lastIndexOf(".") + 1);
-    return method !== "" && method !== own ? [...forms, method] : forms;
-}
-
-/** `<T as Trait>::f<U>(V)` as `T::f`; a name whose brackets do not match, as
- * it is. */
-function without_brackets(name) {
-    const qualified = /^<(?:&?(?:mut )?)?([^<> ]+)(?: as [^<>]+)?>::(.+)$/.exec(name);
-    const text = qualified ? `${qualified[1]}::${qualified[2]}` : name;
-    let out = "";
-    let depth = 0;
-    for (let index = 0; index < text.length; index++) {
-        const sign = text[index];
-        if ((sign === "<" || sign === "(") && index > 0 && !out.endsWith("operator")) {
-            depth++;
-        } else if ((sign === ">" || sign === ")") && depth > 0) {
-            depth--;
-        } else if (depth === 0) {
-            out += sign;
-        }
-    }
-    out = out.replace(/:{4}/g, "::").replace(/::$/, "");
-    return depth === 0 && out !== "" ? out : name;
 }

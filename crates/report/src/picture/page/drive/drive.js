@@ -298,19 +298,20 @@ const steps = {
     },
 
     async "long names are short by their model where they have no room"(page) {
-        const long = "std::_Rb_tree<std::basic_string<char>, int>::_M_lower_bound";
-        const shown = await page.eval(`short_name(${JSON.stringify(long)}, (text) => text.length <= 30)`);
-        assert.strictEqual(shown, "std::_Rb_tree::_M_lower_bound");
-        for (const [name, room, expected] of [
-            ["py::Job.run:/srv/my app/job.py", 20, "py::Job.run:job.py"],
-            ["py::<module>:/srv/p.py", 14, "py::<module>"],
-            ["JS:(anonymous) /tmp/n.js:3:1", 24, "JS:(anonymous) n.js:3:1"],
-            ["JS:(anonymous) /tmp/n.js:3:1", 11, "(anonymous)"],
-            ["py::A.very_long_name:/srv/p.py", 6, "very_…"],
+        const forms = ["py::Job.run:job.py", "py::Job.run", "Job.run", "run"];
+        const within = (name, forms, room) => page.eval(`short_name(
+            { name_of: () => ${JSON.stringify(name)}, forms_of: () => ${JSON.stringify(forms)} },
+            0, (text) => text.length <= ${room})`);
+        for (const [name, forms_of_it, room, expected] of [
+            ["py::Job.run:/srv/my app/job.py", forms, 20, "py::Job.run:job.py"],
+            ["py::Job.run:/srv/my app/job.py", forms, 6, "run"],
+            ["py::Job.run:/srv/my app/job.py", forms, 2, "r…"],
+            ["do_syscall_64", [], 8, "do_sysc…"],
+            ["do_syscall_64", [], 13, "do_syscall_64"],
         ]) {
-            const form = await page.eval(`short_name(${JSON.stringify(name)}, (text) => text.length <= ${room})`);
-            assert.strictEqual(form, expected);
+            assert.strictEqual(await within(name, forms_of_it, room), expected);
         }
+        assert(await page.eval("profile_page.profile.names.every((_, frame) => Array.isArray(profile_page.profile.forms_of(frame)))"));
         const shorter = await page.eval(`name_cell(profile_page.profile, profile_page.profile.names.indexOf("do_syscall_64"), 40).textContent`);
         assert.match(shorter, /^do_.*…$/);
     },
