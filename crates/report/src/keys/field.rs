@@ -31,7 +31,10 @@ pub enum Field {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum FieldError {
     /// There is no such column.
-    #[error("unknown field {given:?}; known are {known}")]
+    #[error(
+        "unknown field {given:?}; fields of tracepoints are no columns (sort by trace); known are \
+         {known}"
+    )]
     Unknown {
         /// What was given.
         given: String,
@@ -89,7 +92,14 @@ impl FromStr for Field {
 
     fn from_str(text: &str) -> Result<Self, FieldError> {
         let lower = text.to_lowercase();
-        if let Some(why) = refused_key(&lower) {
+        // `sched:sched_switch.prev_comm`, or `sched_switch.prev_comm`.
+        let is_of_tracepoint = lower.contains(['.', ':']);
+        let key = if is_of_tracepoint {
+            "trace_fields"
+        } else {
+            &lower
+        };
+        if let Some(why) = refused_key(key) {
             let given = lower;
             return Err(FieldError::Refused { given, why });
         }
