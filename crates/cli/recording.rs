@@ -27,7 +27,8 @@ pub(crate) struct Input {
         short = 'i',
         long = "input",
         value_name = "FILE",
-        default_value = DEFAULT
+        default_value = DEFAULT,
+        allow_hyphen_values = true
     )]
     pub(crate) path: PathBuf,
     /// Read a recording that belongs to another user
