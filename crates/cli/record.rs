@@ -88,7 +88,13 @@ pub(crate) struct Args {
     /// The file, or - for a stream to standard output.
     ///
     /// What the command writes to standard output then goes to standard error.
-    #[arg(short, long, value_name = "FILE", default_value = "perf.data", allow_hyphen_values = true)]
+    #[arg(
+        short,
+        long,
+        value_name = "FILE",
+        default_value = "perf.data",
+        allow_hyphen_values = true
+    )]
     output: PathBuf,
     /// Processes to attach to, with all their threads.
     #[arg(short, long, value_name = "PID,…", value_delimiter = ',', value_parser = values::task)]

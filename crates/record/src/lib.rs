@@ -73,6 +73,7 @@ mod rings;
 mod rounds;
 mod runtime_code;
 mod sampling_attr;
+mod sampling_cost;
 mod series;
 mod session;
 mod setup;

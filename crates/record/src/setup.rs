@@ -13,6 +13,7 @@ use crate::plan;
 use crate::planned::{Limits, OnCpus, Planned, Role, choosing, taking};
 use crate::ring_terms;
 use crate::rings::{self, Lockable, RingLimit, RingMemory, Size};
+use crate::sampling_cost;
 use crate::synthesize::online_cpus;
 use crate::traces::{self, AreaPlan};
 use crate::waits;
@@ -216,6 +217,9 @@ fn tell_of_events(options: &Options, set: &OpenSet, notices: &mut dyn FnMut(&str
         if !is_asked {
             continue;
         }
+        sampling_cost::told(&planned.attr)
+            .iter()
+            .for_each(|line| notices(line));
         if planned.on_cpus != OnCpus::Never && planned.probe.is_some() {
             notices(&events::of_all_that_runs(&planned.name));
         }
