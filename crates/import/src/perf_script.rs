@@ -129,7 +129,9 @@ pub(crate) fn read(text: &str) -> Result<Profile, ImportError> {
             close(&mut builder, open.take());
             continue;
         }
-        let begins = !line.starts_with(['\t', ' ']) || open.is_none();
+        // perf pads short names of threads where there are no call chains; frames have
+        // a tab, but for what replaced it on the way.
+        let begins = !line.starts_with('\t') || open.is_none();
         if let Some(head) = head(line).filter(|_| begins) {
             close(&mut builder, open.take());
             open = Some(begin(&mut builder, &head));
@@ -170,6 +172,22 @@ fn close(builder: &mut Builder, open: Option<(Sample, Vec<LocationId>)>) {
 #[cfg(test)]
 mod tests {
     use super::{is_one, read};
+
+    #[test]
+    fn padded_names_begin_samples_and_frames_may_have_spaces_for_their_tab() {
+        let text = "\
+               t    7  5.000001:  1 cpu-clock:pppH:      56103c2f5204 leaf+0x13 (/tmp/t)\n\
+               t    7  5.000002:  1 cpu-clock:pppH:      56103c2f5261 other+0x1d (/tmp/t)\n\
+ my longer thread   8  5.000003:  1 cpu-clock:pppH:      56103c2f5204 leaf+0x13 (/tmp/t)\n\
+t    7  5.000004:  1 cpu-clock:\n        401136 leaf+0x13 (/tmp/t)\n        401200 main+0x1 (/tmp/t)\n";
+        let profile = read(text).expect("perf script");
+        assert_eq!(profile.samples.iter().count(), 4);
+        let depth = |row: usize| {
+            let sample = profile.samples.get(row).expect("a sample");
+            profile.stacks.locations(sample.stack).count()
+        };
+        assert_eq!([depth(0), depth(1), depth(2), depth(3)], [1, 1, 1, 2]);
+    }
 
     #[test]
     fn samples_with_and_without_call_chains_are_read() {

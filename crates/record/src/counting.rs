@@ -16,8 +16,8 @@ use crate::cgroup;
 use crate::events::{EventSpec, break_up, is_beside_probe, is_of_a_group};
 use crate::late_tasks::LateTasks;
 use opening::{
-    GROUP_FORMAT, Verdict, attr_for, beginning, completed, is_elsewhere, nowhere, open_narrowing,
-    set_filter, verdict,
+    GROUP_FORMAT, Verdict, attr_for, beginning, completed, is_elsewhere, nowhere, on_its_cpu,
+    open_narrowing, set_filter, verdict,
 };
 use prof_abi::{AttrFlags, ReadFormat};
 use prof_sys::Event;
@@ -131,6 +131,7 @@ impl Counters {
                 counter.members.push(None);
                 continue;
             }
+            let target = on_its_cpu(spec, target)?;
             let group = leader.map(|leader| leader.members.get(place).and_then(Option::as_ref));
             let group = match group {
                 // The leader's thread was gone.

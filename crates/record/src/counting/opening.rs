@@ -5,6 +5,7 @@ use super::scope::{CountError, Counting, CountingScope};
 use crate::events::{self, EventSpec, Precision, is_of_a_group};
 use crate::hints::{Around, FIRST_OWN_PMU, Refusal, Step, Whose};
 use crate::open::{Trial, filter_text, is_probe, open_event};
+use crate::synthesize::online_cpus;
 use prof_abi::{AttrFlags, EventAttr, ReadFormat, SampleType, event_kind};
 use prof_sys::process::effective_user;
 use prof_sys::{Event, OpenError, Target};
@@ -41,14 +42,44 @@ pub(super) fn set_filter(
 pub(super) fn nowhere(spec: &EventSpec, counter: &Counter, scope: &CountingScope) -> CountError {
     let event = counter.name.clone();
     match &spec.cpus {
-        Some(cpus) if matches!(scope, CountingScope::Cpus(_)) => {
-            let cpus: Vec<_> = cpus.iter().map(u32::to_string).collect();
-            CountError::NotOnTheseCpus {
-                event,
-                cpus: cpus.join(","),
-            }
-        }
+        Some(cpus) if matches!(scope, CountingScope::Cpus(_)) => not_on_these(event, cpus),
         _ => CountError::NoSuchTask { event },
+    }
+}
+
+/// The task on the one CPU of `cpu=`; fails where that is not online, and for several
+/// CPUs but all, since each would need an event of its own.
+pub(super) fn on_its_cpu<'a>(
+    spec: &EventSpec,
+    target: Target<'a>,
+) -> Result<Target<'a>, CountError> {
+    let (Some(cpus), Target::Task { tid, cpu: None }) = (&spec.cpus, target) else {
+        return Ok(target);
+    };
+    if !spec.has_own_cpus {
+        return Ok(target);
+    }
+    let online = online_cpus();
+    if !cpus.iter().any(|cpu| online.contains(cpu)) {
+        return Err(not_on_these(spec.name.clone(), cpus));
+    }
+    match cpus[..] {
+        [cpu] => Ok(Target::Task {
+            tid,
+            cpu: Some(cpu),
+        }),
+        _ if online.iter().all(|cpu| cpus.contains(cpu)) => Ok(target),
+        _ => Err(CountError::SeveralCpus {
+            event: spec.name.clone(),
+        }),
+    }
+}
+
+fn not_on_these(event: String, cpus: &[u32]) -> CountError {
+    let cpus: Vec<_> = cpus.iter().map(u32::to_string).collect();
+    CountError::NotOnTheseCpus {
+        event,
+        cpus: cpus.join(","),
     }
 }
 

@@ -78,6 +78,14 @@ pub enum CountError {
         /// Its CPUs.
         cpus: String,
     },
+    /// `cpu=` names several CPUs, and tasks are counted.
+    #[error(
+        "cannot count {event}: of tasks one event counts on one CPU\n  try: an event with cpu= for each CPU, or -a"
+    )]
+    SeveralCpus {
+        /// The event's name.
+        event: String,
+    },
     /// There is no such cgroup.
     #[error(transparent)]
     Cgroup(NoCgroup),

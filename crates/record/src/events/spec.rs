@@ -89,6 +89,8 @@ pub struct EventSpec {
     /// The only CPUs on which it is opened for all tasks: those of its PMU
     /// (`cpumask`, `cpus`), or of `cpu=`.
     pub cpus: Option<Vec<u32>>,
+    /// `cpu=` named those CPUs: tasks are seen on these alone.
+    pub has_own_cpus: bool,
     /// Its cgroup (`-G`), by its path below the mount; only for all tasks.
     pub cgroup: Option<String>,
     /// What occurrences are kept (`--filter`): ftrace's syntax for tracepoints.

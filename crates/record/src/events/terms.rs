@@ -118,6 +118,7 @@ pub(super) fn apply(
         "cpu" => {
             let cpus = parse_cpu_list(value.unwrap_or_default());
             spec.cpus = Some(cpus.ok_or_else(|| term.wrong(spec))?);
+            spec.has_own_cpus = true;
         }
         "percore" => spec.percore = true,
         // By it perf finds the events of its metrics again; it opens nothing else.
