@@ -429,3 +429,51 @@ fn what_cannot_leave_the_kernel_out_is_not_supported_for_a_plain_user() {
         refused.stderr
     );
 }
+
+#[test]
+fn tasks_are_counted_on_the_cpu_that_is_named() {
+    let test = "tasks_are_counted_on_the_cpu_that_is_named";
+    if !have(test, "taskset") {
+        return;
+    }
+    let online = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
+    if online.trim() == "0" {
+        return skipped(test, "this machine has one CPU");
+    }
+    let work = "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done";
+    let events = "task-clock/cpu=0/u,task-clock/cpu=1/u,task-clock:u";
+    let run = prof(&[
+        "stat", "-x,", "-e", events, "taskset", "-c", "1", "sh", "-c", work,
+    ]);
+    let counts: Vec<f64> = run
+        .stderr
+        .lines()
+        .map(|line| {
+            line.split(',')
+                .next()
+                .and_then(|count| count.parse().ok())
+                .unwrap_or(0.0)
+        })
+        .collect();
+    // taskset itself may begin elsewhere; that share of the time is told beside it.
+    let ran: Vec<f64> = run
+        .stderr
+        .lines()
+        .map(|line| {
+            line.split(',')
+                .nth(4)
+                .and_then(|share| share.parse().ok())
+                .unwrap_or(0.0)
+        })
+        .collect();
+    assert!(counts.len() == 3 && counts[2] > 0.0, "{}", run.stderr);
+    assert!(ran[1] > 50.0 && ran[0] < 50.0, "{}", run.stderr);
+    for (events, words) in [
+        ("cs/cpu=4000/", "is only on CPU 4000"),
+        ("cs/cpu=1,cpu=1/", ""),
+    ] {
+        let run = prof(&["stat", "-e", events, "true"]);
+        assert_eq!(run.code == 0, words.is_empty(), "{events}: {}", run.stderr);
+        assert!(run.stderr.contains(words), "{events}: {}", run.stderr);
+    }
+}

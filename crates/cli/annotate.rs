@@ -414,7 +414,7 @@ fn nothing(profile: &Profile, symbol: Option<&str>, limit: f64) -> String {
     let near = near(symbol, names);
     if near.is_empty() {
         return format!(
-            "no function with samples is called {symbol}\n  try: prof report --stdio   (lists them)"
+            "no function with samples is called {symbol}\n  try: prof report --stdio -i FILE   (lists them)"
         );
     }
     format!(

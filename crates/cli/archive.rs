@@ -4,7 +4,7 @@
 use crate::embed::{Embedded, Texts, Wish, embed};
 use crate::fetching;
 use crate::inject;
-use crate::outcome::{Outcome, UsageError, say};
+use crate::outcome::{Outcome, say};
 use crate::recording::Input;
 use anyhow::{Context, bail};
 use prof_inject::{Additions, Source};
@@ -81,7 +81,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
     if let Some(file) = args.file
         && let Some(text) = input.or_text(file)?
     {
-        return Err(UsageError(format!("{text} is no recording")).into());
+        // Says why it cannot be opened.
+        input.path = text.into();
+        input.open()?;
     }
     let about = fs::metadata(&input.path);
     if !about.is_ok_and(|about| about.is_file()) {

@@ -65,7 +65,8 @@ impl NameOptions {
     pub(crate) fn symbolizer(&self) -> Symbolizer {
         self.say_what_is_missing();
         let mut sources = Sources {
-            symfs: self.symfs.clone(),
+            // As perf has it: below the root is where all is.
+            symfs: self.symfs.clone().filter(|below| below != Path::new("/")),
             vmlinux: self.vmlinux.clone(),
             finds_vmlinux: !self.ignore_vmlinux,
             kallsyms: self.kallsyms.clone(),

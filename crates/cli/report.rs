@@ -68,8 +68,10 @@ pub(crate) struct Args {
     ///
     /// Then, with commas between: threshold in percent, most branches, caller or callee first,
     /// function or address, percent, period or count.
-    #[arg(short = 'g', long, value_name = "WORDS", num_args = 0..=1, default_missing_value = "")]
+    #[arg(short = 'g', long, value_name = "WORDS", num_args = 0..=1, default_missing_value = "", overrides_with = "no_call_graph")]
     call_graph: Option<CallGraph>,
+    #[arg(long, hide = true, overrides_with = "call_graph")]
+    no_call_graph: bool,
     /// A recording to read, as -i FILE; else, as for perf, only rows of functions with this in
     /// their name
     #[arg(value_name = "FILE|TEXT")]
@@ -621,7 +623,10 @@ impl Args {
 
     /// How call chains are drawn.
     fn drawn_chains(&self) -> anyhow::Result<CallGraph> {
-        let mut call_graph = self.call_graph.unwrap_or_default();
+        let mut call_graph = match self.no_call_graph {
+            true => "none".parse()?,
+            false => self.call_graph.unwrap_or_default(),
+        };
         if self.columns.branch_history {
             call_graph.key = ChainKey::Address;
             call_graph.order = Some(self.order_of_history());

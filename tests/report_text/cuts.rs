@@ -14,6 +14,8 @@ const CUTS: &[&str] = &[
     "-g callee --children",
     "-g none --children",
     "-g none --no-children",
+    "--no-call-graph",
+    "-g --no-call-graph --no-children",
     "-G --no-children -s sym",
     "-g caller,folded --no-children",
     "-g flat,caller --no-children",

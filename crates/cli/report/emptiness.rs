@@ -78,12 +78,43 @@ pub(super) fn say_what_nothing_passes(profile: &Profile, filters: &Filters, sele
         times: &selection.scope.times,
     };
     let said = asked.say_unknown_names() | asked.say_unknown_numbers() | asked.say_empty_time();
+    let said = said || say_what_only_calls(profile, selection);
     if !said && !any_sample_passes(profile, selection) {
         say(
             "no sample passes all filters together, each alone lets some pass; \
              leave one of them out",
         );
     }
+}
+
+/// Tells of functions and dsos that are asked for and only call what was sampled;
+/// whether there are any.
+fn say_what_only_calls(profile: &Profile, selection: &Selection) -> bool {
+    let asked = &selection.filter;
+    let of_symbols = Filter {
+        symbols: asked.symbols.clone(),
+        ..Filter::default()
+    };
+    let of_dsos = Filter {
+        dsos: asked.dsos.clone(),
+        ..Filter::default()
+    };
+    let mut said = false;
+    for (filter, names) in [(of_symbols, &asked.symbols), (of_dsos, &asked.dsos)] {
+        let alone = Selection {
+            filter,
+            ..selection.clone()
+        };
+        if !names.is_empty() && !any_sample_passes(profile, &alone) {
+            let names = names.join(", ");
+            say(&format!(
+                "no sample was taken in {} itself: it is in call chains only",
+                escape::terminal(&names)
+            ));
+            said = true;
+        }
+    }
+    said
 }
 
 /// Tells that no function has `part` in its name, and names that there are.

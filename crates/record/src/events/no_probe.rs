@@ -96,7 +96,7 @@ fn did_you_mean(nearest: Option<&str>, path: &Path) -> String {
     match nearest {
         Some(name) => format!("\n  did you mean {name}?"),
         None => format!(
-            "\n  try: nm -D {}, which lists those there are",
+            "\n  try: nm {0}, and of a library nm -D {0}, which list those there are",
             path.display()
         ),
     }

@@ -84,7 +84,7 @@ pub enum PictureError {
     /// Filters hide all samples.
     #[error(
         "there is nothing to draw: the filters hide all {samples} samples of {event}\n  \
-         try: prof report --sort comm,pid   to see what there is"
+         try: prof report -i FILE --sort comm,pid   to see what there is"
     )]
     AllHidden {
         /// The event.
