@@ -129,7 +129,8 @@ fn check_cpus(set: &OpenSet) -> Result<(), RecordError> {
     Ok(())
 }
 
-fn list_of(cpus: &[u32]) -> String {
+/// CPUs with commas between.
+pub(crate) fn list_of(cpus: &[u32]) -> String {
     let cpus: Vec<String> = cpus.iter().map(u32::to_string).collect();
     cpus.join(",")
 }

@@ -4,6 +4,7 @@ use crate::control::EndedBy;
 use crate::open::OpenSet;
 use crate::options::{Options, Start, Target};
 use crate::program_file;
+use crate::setup::list_of;
 use crate::summary::Summary;
 use prof_abi::{EventAttr, Software, event_kind};
 use prof_sys::gives_capabilities;
@@ -61,7 +62,12 @@ pub(crate) fn why_empty(
         Target::Processes(_) | Target::Threads(_) => "what was recorded",
         Target::System => "this machine",
     };
-    why_rare(&planned.name, &planned.attr, count, (who, elapsed))
+    // Of what ran elsewhere the event knows nothing.
+    let who = match &planned.cpus {
+        Some(cpus) => format!("on CPU {} {who}", list_of(cpus)),
+        None => who.to_owned(),
+    };
+    why_rare(&planned.name, &planned.attr, count, (&who, elapsed))
 }
 
 /// That events which counted `count` were not on at any time of a recording of
@@ -94,6 +100,9 @@ fn why_off(start: &Start, count: u64, elapsed: Duration) -> Option<String> {
 /// What an event that counted `count` lacked for a sample.
 fn why_rare(name: &str, attr: &EventAttr, count: u64, (who, elapsed): (&str, Duration)) -> String {
     let seconds = elapsed.as_secs_f64();
+    if attr.is_freq() && attr.sample_period == 0 {
+        return format!("no samples: {name} has a rate of 0\n  try: freq=99");
+    }
     let is_clock = attr.kind == event_kind::SOFTWARE
         && [Software::CPU_CLOCK.0, Software::TASK_CLOCK.0].contains(&attr.config);
     let due = match (attr.is_freq(), is_clock) {
@@ -193,6 +202,10 @@ mod tests {
             sample_period: 50,
             ..EventAttr::default()
         };
+        let never = EventAttr {
+            sample_period: 0,
+            ..clock.clone()
+        };
         let why = |attr, count| why_rare("it", attr, count, ("pid 7", Duration::from_secs(2)));
         for (attr, count, words) in [
             (&clock, 0, "pid 7 used no CPU in 2.0 s"),
@@ -201,6 +214,12 @@ mod tests {
                 300_000,
                 "used 0.300 ms of CPU, and a sample is due after 1.000 ms",
             ),
+            (
+                &clock,
+                3_000_000,
+                "used 3.000 ms of CPU in all, and a sample of a task is due after 1.000 ms of its",
+            ),
+            (&never, 3_000_000, "it has a rate of 0\n  try: freq=99"),
             (&faults, 0, "it did not occur in 2.0 s"),
             (
                 &faults,

@@ -96,7 +96,7 @@ fn a_selection_that_takes_long_says_so() {
 fn a_recording_without_samples_says_so() {
     let mut bench = Bench::new(Sketch::new().profile, 80, 12);
     assert!(
-        bench.screen().contains("no samples of this event"),
+        bench.screen().contains("the recording has no samples"),
         "{}",
         bench.screen()
     );
