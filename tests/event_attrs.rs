@@ -12,7 +12,8 @@ type Attr = BTreeMap<String, String>;
 const OPTIONS: [&str; 66] = [
     "-e cpu-clock",
     "-e cpu-clock -F 99",
-    "-e cpu-clock -F max",
+    // By a timer of this rate hardly a program ends.
+    "-e page-faults -F max",
     "-e cpu-clock -c 100000",
     "-e page-faults -c 1",
     "-e task-clock:u",

@@ -3,7 +3,7 @@
 
 mod table;
 
-use crate::doctor::Environment;
+use crate::doctor::{Environment, sampling_of_own_works};
 use crate::events;
 use crate::kernel::Unknown;
 use crate::rings::{Lockable, RingMemory, Size};
@@ -143,6 +143,9 @@ pub struct Around {
     pub no_virtual_pmu: bool,
     /// What every setting allows was tried, and refused too.
     pub sandboxed: bool,
+    /// It was tried and works: kernel.perf_event_paranoid above 2 means no more than 2, as
+    /// in kernels without Debian's or Android's change.
+    pub allows_own: bool,
     /// `kernel.yama.ptrace_scope`; 0 without it.
     pub ptrace_scope: i64,
 }
@@ -151,7 +154,14 @@ impl Around {
     /// What is around this process, but for what had to be tried.
     pub(crate) fn this_process() -> Self {
         static AROUND: OnceLock<Around> = OnceLock::new();
-        *AROUND.get_or_init(|| Self::of(&Environment::settings()))
+        *AROUND.get_or_init(|| {
+            let environment = Environment::settings();
+            let is_above_all = environment.paranoid.is_some_and(|level| level > 2);
+            Self {
+                allows_own: is_above_all && sampling_of_own_works(),
+                ..Self::of(&environment)
+            }
+        })
     }
 
     /// What of the environment says why things are refused.
@@ -161,6 +171,7 @@ impl Around {
             user_namespace: environment.user_namespace,
             no_virtual_pmu: environment.virtual_machine && environment.cpu_pmus().next().is_none(),
             sandboxed: false,
+            allows_own: environment.attempts.own_user == Some(Ok(())),
             ptrace_scope: environment.ptrace_scope.unwrap_or(0),
         }
     }

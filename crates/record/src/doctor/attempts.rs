@@ -64,6 +64,16 @@ impl Attempts {
     }
 }
 
+/// Whether this process may sample itself in user space.
+pub(crate) fn sampling_of_own_works() -> bool {
+    let clock = clock();
+    let user_only = EventAttr {
+        flags: clock.flags | AttrFlags::EXCLUDE_KERNEL | AttrFlags::EXCLUDE_HV,
+        ..clock
+    };
+    open(&user_only, Target::THIS).is_ok()
+}
+
 /// cpu-clock in all modes, off.
 fn clock() -> EventAttr {
     EventAttr {

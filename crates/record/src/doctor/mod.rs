@@ -6,6 +6,7 @@ mod environment;
 mod findings;
 mod refused;
 
+pub(crate) use attempts::sampling_of_own_works;
 pub use attempts::{Attempts, Tried};
 pub use environment::{Capability, Environment};
 pub(crate) use findings::NO_ATTACH;

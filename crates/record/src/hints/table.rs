@@ -142,7 +142,7 @@ pub(super) const ROWS: &[HintRow] = &[
     ),
     open(
         libc::EACCES,
-        |r| r.paranoid.is_some_and(|level| level > 2),
+        |r| r.paranoid.is_some_and(|level| level > 2) && !r.around.allows_own,
         "kernel.perf_event_paranoid is {paranoid}, which allows nothing to users without CAP_PERFMON\n  try: {sysctl} kernel.perf_event_paranoid=2   (until reboot)",
     ),
     open(

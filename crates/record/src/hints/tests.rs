@@ -15,6 +15,7 @@ const NAMESPACE: Around = Around {
     user_namespace: true,
     no_virtual_pmu: false,
     sandboxed: false,
+    allows_own: false,
     ptrace_scope: 0,
 };
 const FILTERED: Around = Around {
@@ -22,6 +23,7 @@ const FILTERED: Around = Around {
     user_namespace: false,
     no_virtual_pmu: false,
     sandboxed: false,
+    allows_own: false,
     ptrace_scope: 0,
 };
 
@@ -644,6 +646,23 @@ fn an_unknown_errno_still_has_its_name() {
     // covers unit: ERR-19
     let text = plain(Step::Open, libc::EFAULT).to_string();
     assert!(text.contains("(EFAULT)"), "{text}");
+}
+
+#[test]
+fn a_level_that_allows_own_programs_is_no_reason_for_those_of_others() {
+    let of_others = |allows_own| Refusal {
+        paranoid: Some(3),
+        whose: Whose::Attached,
+        around: Around {
+            allows_own,
+            ..Around::default()
+        },
+        ..plain(Step::Open, libc::EACCES)
+    };
+    let text = of_others(false).to_string();
+    assert!(text.contains("perf_event_paranoid=2"), "{text}");
+    let text = of_others(true).to_string();
+    assert!(text.contains("belongs to another user"), "{text}");
 }
 
 #[test]
