@@ -5,6 +5,7 @@ use super::scope::{CountError, Counting, CountingScope};
 use crate::events::{self, EventSpec, Precision, is_of_a_group};
 use crate::hints::{Around, FIRST_OWN_PMU, Refusal, Step, Whose};
 use crate::open::{Trial, filter_text, is_probe, open_event};
+use crate::setup::list_of;
 use crate::synthesize::online_cpus;
 use prof_abi::{AttrFlags, EventAttr, ReadFormat, SampleType, event_kind};
 use prof_sys::process::effective_user;
@@ -76,10 +77,9 @@ pub(super) fn on_its_cpu<'a>(
 }
 
 fn not_on_these(event: String, cpus: &[u32]) -> CountError {
-    let cpus: Vec<_> = cpus.iter().map(u32::to_string).collect();
     CountError::NotOnTheseCpus {
         event,
-        cpus: cpus.join(","),
+        cpus: list_of(cpus),
     }
 }
 
