@@ -50,7 +50,7 @@ pub use location::{
 pub use names::{NameId, Names};
 pub use plural::{plural, several, were};
 pub use profile::{Event, EventGroup, Origin, Profile, ThreadCount};
-pub use redaction::Redaction;
+pub use redaction::{OF_V8, Redaction};
 pub use samples::{EventId, Sample, Samples, WaitId};
 pub use stacks::{StackId, StackTree};
 pub use tasks::{Lifetime, Task, TaskId, Thread};

@@ -23,7 +23,7 @@ const SCRIPTS: [&str; 12] = [
 ];
 
 /// Kinds of code, as V8 begins their names.
-const OF_V8: [&str; 5] = ["JS:", "Function:", "LazyCompile:", "Script:", "Eval:"];
+pub const OF_V8: [&str; 5] = ["JS:", "Function:", "LazyCompile:", "Script:", "Eval:"];
 
 /// A function's name by V8, `JS:NAME FILE:LINE:COLUMN`, at its file, which may
 /// have spaces and be a `file:` URL; `None` of those without an absolute one.

@@ -42,10 +42,7 @@ impl Attempts {
     pub(super) fn make(tracefs: Option<&Path>) -> Self {
         let clock = clock();
         let cpu = online_cpus().first().copied().unwrap_or(0);
-        let user_only = EventAttr {
-            flags: clock.flags | AttrFlags::EXCLUDE_KERNEL | AttrFlags::EXCLUDE_HV,
-            ..clock.clone()
-        };
+        let user_only = user_only();
         let cycles = EventAttr {
             kind: event_kind::HARDWARE,
             ..user_only.clone()
@@ -66,12 +63,16 @@ impl Attempts {
 
 /// Whether this process may sample itself in user space.
 pub(crate) fn sampling_of_own_works() -> bool {
+    open(&user_only(), Target::THIS).is_ok()
+}
+
+/// cpu-clock in user space, off.
+fn user_only() -> EventAttr {
     let clock = clock();
-    let user_only = EventAttr {
+    EventAttr {
         flags: clock.flags | AttrFlags::EXCLUDE_KERNEL | AttrFlags::EXCLUDE_HV,
         ..clock
-    };
-    open(&user_only, Target::THIS).is_ok()
+    }
 }
 
 /// cpu-clock in all modes, off.

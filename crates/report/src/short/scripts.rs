@@ -5,8 +5,7 @@
 //! JS:NAME FILE:LINE:COLUMN      as V8's have it, also with a mark before NAME
 //! ```
 
-/// What stands before names of V8.
-const OF_V8: [&str; 5] = ["JS:", "Function:", "LazyCompile:", "Script:", "Eval:"];
+use prof_profile::OF_V8;
 
 /// Shorter and shorter forms, down to the function; `None` for other names.
 pub(super) fn forms(name: &str) -> Option<Vec<String>> {
