@@ -14,24 +14,20 @@ pub(super) struct Drained<'a> {
     pub(super) time: u64,
     /// It was held back by the drain before.
     pub(super) was_held: bool,
-    pub(super) content: Content<'a>,
+    pub(super) content: Content,
 }
 
 /// What is to be done with a record.
-#[derive(Debug)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "one for each record of a drain, most of them samples: a box each would cost more"
-)]
-pub(super) enum Content<'a> {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Content {
     /// Not a sample: it changes the state of processes, or means nothing here.
     Other,
     /// A sample without user registers, which stays as it is.
     Plain,
     /// A sample of no known event, or one that cannot be read.
     Malformed,
-    /// A sample whose user stack becomes a call chain.
-    Unwound(ToUnwind<'a>),
+    /// A sample whose user stack becomes a call chain, by its place among these.
+    Unwound(usize),
 }
 
 /// A sample with user registers.
@@ -51,8 +47,11 @@ pub(super) struct ToUnwind<'a> {
 #[derive(Debug)]
 pub(super) struct Drain<'a> {
     records: Vec<Drained<'a>>,
-    /// Indices in the order of time; of the same time, that of the rings.
-    order: Vec<usize>,
+    /// Apart from the records: of a hundred thousand switches a second few have one, and
+    /// it is several times as large as a record.
+    unwound: Vec<ToUnwind<'a>>,
+    /// Times, ns, and indices in the order of time; of the same time, that of the rings.
+    order: Vec<(u64, usize)>,
 }
 
 impl<'a> Drain<'a> {
@@ -63,17 +62,24 @@ impl<'a> Drain<'a> {
         events: &'a Events,
         machine: Machine,
     ) -> Self {
-        let mut records = Vec::new();
+        let count = Whole(held).count() + Whole(incoming).count();
+        let mut records = Vec::with_capacity(count);
+        let mut unwound = Vec::new();
         for (bytes, was_held) in [(held, true), (incoming, false)] {
             let each = Whole(bytes);
             records.extend(each.filter_map(|record| {
                 let record = Record::new(record, 0, events)?;
-                Some(Drained::new(record, was_held, machine))
+                Some(Drained::new(record, was_held, machine, &mut unwound))
             }));
         }
-        let mut order: Vec<usize> = (0..records.len()).collect();
-        order.sort_by_key(|&index| records.get(index).map_or(0, |it: &Drained<'_>| it.time));
-        let mut drain = Self { records, order };
+        let times = records.iter().map(|it| it.time).enumerate();
+        let mut order: Vec<(u64, usize)> = times.map(|(index, time)| (time, index)).collect();
+        order.sort_by_key(|&(time, _)| time);
+        let mut drain = Self {
+            records,
+            unwound,
+            order,
+        };
         drain.look_ahead();
         drain
     }
@@ -81,15 +87,22 @@ impl<'a> Drain<'a> {
     /// All of them, in the order of time.
     pub(super) fn records(&self) -> impl Iterator<Item = &Drained<'a>> {
         let order = self.order.iter();
-        order.filter_map(|&index| self.records.get(index))
+        order.filter_map(|&(_, index)| self.records.get(index))
+    }
+
+    /// What is to be unwound of a sample with user registers.
+    pub(super) fn unwound(&self, place: usize) -> Option<&ToUnwind<'a>> {
+        self.unwound.get(place)
     }
 
     /// Tells each sample of the thread's later ones.
     fn look_ahead(&mut self) {
         let mut highest = FxHashMap::<i32, u64>::default();
-        for &index in self.order.iter().rev() {
-            let Some(Content::Unwound(it)) = self.records.get_mut(index).map(|it| &mut it.content)
-            else {
+        for &(_, index) in self.order.iter().rev() {
+            let Some(Content::Unwound(place)) = self.records.get(index).map(|it| it.content) else {
+                continue;
+            };
+            let Some(it) = self.unwound.get_mut(place) else {
                 continue;
             };
             if let (Some(user), Some(tid)) = (&it.user, it.sample.tid()) {
@@ -102,13 +115,19 @@ impl<'a> Drain<'a> {
 }
 
 impl<'a> Drained<'a> {
-    fn new(record: Record<'a>, was_held: bool, machine: Machine) -> Self {
+    /// What is to be unwound of it goes behind the `unwound` ones.
+    fn new(
+        record: Record<'a>,
+        was_held: bool,
+        machine: Machine,
+        unwound: &mut Vec<ToUnwind<'a>>,
+    ) -> Self {
         let content = match record.kind {
-            RecordType::SAMPLE => Content::of_sample(&record, machine),
+            RecordType::SAMPLE => Content::of_sample(&record, machine, unwound),
             _ => Content::Other,
         };
-        let time = match &content {
-            Content::Unwound(it) => it.sample.time(),
+        let time = match content {
+            Content::Unwound(_) => unwound.last().and_then(|it| it.sample.time()),
             _ => record.time(),
         };
         Self {
@@ -120,8 +139,12 @@ impl<'a> Drained<'a> {
     }
 }
 
-impl<'a> Content<'a> {
-    fn of_sample(record: &Record<'a>, machine: Machine) -> Self {
+impl Content {
+    fn of_sample<'a>(
+        record: &Record<'a>,
+        machine: Machine,
+        unwound: &mut Vec<ToUnwind<'a>>,
+    ) -> Self {
         let known = record.event_index();
         let Some((index, event)) = known.and_then(|at| Some((at, record.events().get(at)?))) else {
             return Self::Malformed;
@@ -133,12 +156,13 @@ impl<'a> Content<'a> {
             return Self::Malformed;
         };
         let pid = sample.pid();
-        Self::Unwound(ToUnwind {
+        unwound.push(ToUnwind {
             event: index,
             user: pid.and_then(|pid| UserState::of(&sample, pid, machine)),
             sample,
             later_sp: 0,
-        })
+        });
+        Self::Unwound(unwound.len() - 1)
     }
 }
 
@@ -213,9 +237,12 @@ mod tests {
         let drain = Drain::new(&held, &incoming, &events, Machine::X86_64);
         let seen: Vec<_> = drain
             .records()
-            .map(|it| match &it.content {
-                Content::Unwound(sample) => (it.time, it.was_held, Some(sample.later_sp)),
-                _ => (it.time, it.was_held, None),
+            .map(|it| {
+                let sample = match it.content {
+                    Content::Unwound(place) => drain.unwound(place),
+                    _ => None,
+                };
+                (it.time, it.was_held, sample.map(|sample| sample.later_sp))
             })
             .collect();
         let expected = [

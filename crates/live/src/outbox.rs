@@ -18,11 +18,13 @@ const TRIAL: u64 = 8;
 /// The same for one that needs to be seen more often: a thread that shares its
 /// CPU with five others comes to run six times.
 const LONGEST_TRIAL: u64 = 64;
-/// A part of ready records grows to this, bytes.
-const LONGEST_PART: usize = 256 << 10;
-/// Buffers of parts that are kept for reuse, and the most bytes of these.
-const SPARE: usize = 8;
-const SPARE_PART_BYTES: usize = 4 << 20;
+/// A part of ready records is closed from so many bytes on. With the longest record
+/// behind, it fills a buffer of 256 KiB and makes none of twice that.
+const LONGEST_PART: usize = 192 << 10;
+/// Buffers of parts that are kept for reuse, and the most bytes of these: as many as
+/// may wait behind a trial, or a recording of many records takes fresh memory for each.
+const SPARE: usize = MOST_WAITING / LONGEST_PART;
+const SPARE_PART_BYTES: usize = 8 << 20;
 /// The same of records on trial, and the most bytes of all of these.
 const SPARE_RECORDS: usize = 256;
 const SPARE_BYTES: usize = 2 << 20;

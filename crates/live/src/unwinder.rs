@@ -328,7 +328,7 @@ impl LiveUnwinder {
                 RecordType::SWITCH | RecordType::SWITCH_CPU_WIDE
             );
             if record.kind == RecordType::SAMPLE {
-                self.sample(drained, if_unknown);
+                self.sample(&drain, drained, if_unknown);
             } else if !is_switch || self.switches == Switches::Keep {
                 self.note(record);
                 self.outbox
@@ -426,20 +426,24 @@ impl LiveUnwinder {
         }
     }
 
-    fn sample(&mut self, drained: &Drained<'_>, if_unknown: IfUnknown) {
+    fn sample(&mut self, drain: &Drain<'_>, drained: &Drained<'_>, if_unknown: IfUnknown) {
         let record = &drained.record;
-        match &drained.content {
-            Content::Unwound(it) => {
+        let to_unwind = match drained.content {
+            Content::Unwound(place) => drain.unwound(place),
+            _ => None,
+        };
+        match (drained.content, to_unwind) {
+            (Content::Unwound(_), Some(it)) => {
                 self.note_mode(record, it.sample.pid());
                 self.unwind(drained, it, if_unknown);
             }
-            Content::Plain => {
+            (Content::Plain, _) => {
                 self.note_mode(record, record.sample_id().pid);
                 self.outbox
                     .ready(drained.time)
                     .extend_from_slice(record.bytes);
             }
-            Content::Malformed | Content::Other => self.counts.malformed += 1,
+            _ => self.counts.malformed += 1,
         }
     }
 

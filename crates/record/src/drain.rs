@@ -402,7 +402,9 @@ impl<'a> Drainer<'a> {
         let until = Instant::now() + patience.min(PATIENCE_FOR_LOOKS) / share;
         loop {
             let is_woken = waker.wait(Some(LOOK_EVERY))? > 0;
-            if !look() || is_woken || Instant::now() >= until {
+            // Stacks of waits come all at once where many threads begin to wait.
+            let is_filling = self.rings.iter().any(|slot| is_filled(slot, 8));
+            if !look() || is_woken || is_filling || Instant::now() >= until {
                 break;
             }
         }
@@ -421,8 +423,7 @@ impl<'a> Drainer<'a> {
             }
             return;
         }
-        let is_filling = |slot: &RingSlot| slot.ring.waiting() >= slot.ring.size() / 4;
-        self.is_filling = self.rings.iter().any(is_filling);
+        self.is_filling = self.rings.iter().any(|slot| is_filled(slot, 4));
         let mut records = self.queue.buffer();
         let queued = self.shared.queued.load(Ordering::Relaxed);
         let trim = self.trim.as_ref();
@@ -536,6 +537,11 @@ fn only_sampler(events: &[OpenEvent]) -> Option<Sampler> {
         None => Sampler::new(&only.planned.attr, only.ids()),
         Some(_) => None,
     }
+}
+
+/// Whether a ring holds such a part of what it can, or more.
+fn is_filled(slot: &RingSlot, part: usize) -> bool {
+    slot.ring.waiting() >= slot.ring.size() / part
 }
 
 /// The event whose ring it is.
