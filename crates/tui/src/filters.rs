@@ -190,6 +190,11 @@ pub(super) fn set_time(selection: &mut Selection, range: Option<TimeRange>) {
     selection.scope.times = range.into_iter().collect();
 }
 
+/// The time, ns, that all times on the screen are counted from: the first sample's.
+pub(super) fn origin_of_times(profile: &Profile) -> u64 {
+    profile.origin.time_range.map_or(0, |(first, _)| first)
+}
+
 /// What is in force, one text each, for the header. Not escaped.
 pub(super) fn chips(profile: &Profile, selection: &Selection) -> Vec<String> {
     let mut chips = Vec::new();
@@ -214,8 +219,8 @@ pub(super) fn chips(profile: &Profile, selection: &Selection) -> Vec<String> {
         "cpu",
         selection.scope.cpus.iter().map(u32::to_string).collect(),
     );
-    let first = profile.origin.time_range.map_or(0, |(first, _)| first);
-    let since = |time: u64| text::duration(time.saturating_sub(first));
+    let origin = origin_of_times(profile);
+    let since = |time: u64| text::since(origin, time);
     let times = selection.scope.times.iter();
     list(
         "time",

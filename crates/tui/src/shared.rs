@@ -3,11 +3,12 @@
 
 use super::action::Action;
 use super::data::{Ask, Certainties, Order, Seen};
-use super::filters::{History, Remap};
+use super::filters::{History, Remap, origin_of_times};
 use super::message::Message;
 use super::overlay::Overlay;
 use super::search::Search;
 use super::terminal::Mouse;
+use super::text;
 use super::theme::Theme;
 use prof_profile::{EventId, Profile, TaskId};
 use prof_report::model::{Changes, Selection, SiteId, Sure, Weight};
@@ -220,6 +221,12 @@ impl Shared {
 
     pub(super) fn set_slow(&mut self, is_slow: bool) {
         self.generations.is_slow = is_slow;
+    }
+
+    /// A time, ns, as the screen tells it: how long after the first sample.
+    pub(super) fn since(&self, time: u64) -> String {
+        let profile = self.profile.as_deref();
+        text::since(profile.map_or(0, origin_of_times), time)
     }
 
     /// Weight that 100 % stands for.

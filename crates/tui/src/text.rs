@@ -133,6 +133,15 @@ pub(super) fn duration(ns: u64) -> String {
     }
 }
 
+/// How long after `origin` a time is, both in ns of one clock; `-` before what is
+/// earlier: a wait may have begun before the first sample.
+pub(super) fn since(origin: u64, time: u64) -> String {
+    match time.checked_sub(origin) {
+        Some(after) => duration(after),
+        None => format!("-{}", duration(origin - time)),
+    }
+}
+
 /// So many samples.
 pub(super) fn samples(count: u64) -> String {
     format!("{} sample{}", grouped(count), plural(count))
@@ -140,7 +149,7 @@ pub(super) fn samples(count: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{duration, fill, fit, grouped, path, symbol, wrap};
+    use super::{duration, fill, fit, grouped, path, since, symbol, wrap};
 
     #[test]
     fn a_long_name_keeps_type_and_method_before_its_end_goes() {
@@ -192,6 +201,13 @@ mod tests {
         assert_eq!(grouped(12), "12");
         assert_eq!(duration(1_500_000_000), "1.500 s");
         assert_eq!(duration(250_000), "250.0 us");
+    }
+
+    #[test]
+    fn a_time_before_the_first_sample_has_a_sign() {
+        assert_eq!(since(1_000_000, 3_500_000), "2.5 ms");
+        assert_eq!(since(1_000_000, 900_000), "-100.0 us");
+        assert_eq!(since(7, 7), "0 ns");
     }
 
     #[test]

@@ -119,8 +119,7 @@ impl LanesView<'_> {
 
     /// What the thread at the cursor does there, and what it did all its life.
     pub(super) fn detail(&self, shared: &Shared, marked: Option<TimeRange>) -> Option<String> {
-        let first = self.map.lanes.time.0;
-        let since = |time: u64| text::duration(time.saturating_sub(first));
+        let since = |time: u64| shared.since(time);
         if let Some(range) = marked {
             let (start, end) = (since(range.start), since(range.end));
             return Some(format!(

@@ -185,8 +185,6 @@ impl Tab for Timeline {
                 .lanes_view(map)
                 .detail(shared, self.mark.map(|_| range));
         }
-        let heat = self.heat.as_ref()?;
-        let since = |time: u64| text::duration(time.saturating_sub(heat.start));
         let mark = self.mark.unwrap_or(self.cursor);
         let (first, last) = (mark.min(self.cursor), mark.max(self.cursor));
         let weight = self.weight_between(first, last);
@@ -207,8 +205,8 @@ impl Tab for Timeline {
         };
         Some(format!(
             "{} .. {} ({}): {}, {share}; {next}",
-            since(range.start),
-            since(range.end),
+            shared.since(range.start),
+            shared.since(range.end),
             text::duration(range.end.saturating_sub(range.start)),
             text::samples(weight.samples),
         ))
@@ -315,7 +313,7 @@ impl Tab for Timeline {
         let theme = &shared.theme;
         if let Some(map) = self.lane_map() {
             let pen = Pen::new(buffer, theme, area, 0);
-            self.draw_axis(shared, map.slice, pen);
+            self.draw_axis(shared, (map.begin_of(0), map.slice), pen);
             return self.lanes_view(map).draw(shared, area, buffer);
         }
         let Some(heat) = &self.heat else {
@@ -331,7 +329,11 @@ impl Tab for Timeline {
                 .put(words, theme.warning());
             return;
         }
-        self.draw_axis(shared, heat.slice, Pen::new(buffer, theme, area, 0));
+        self.draw_axis(
+            shared,
+            (heat.start, heat.slice),
+            Pen::new(buffer, theme, area, 0),
+        );
         let rows = area.height.saturating_sub(2);
         let all = self.sums(heat);
         let peak = all.iter().copied().max().unwrap_or(0);
@@ -537,8 +539,8 @@ impl Timeline {
         }
     }
 
-    /// Times along the top.
-    fn draw_axis(&self, shared: &Shared, length: u64, mut pen: Pen<'_>) {
+    /// Times along the top, of slices from `start` on, each of `length` ns.
+    fn draw_axis(&self, shared: &Shared, (start, length): (u64, u64), mut pen: Pen<'_>) {
         let theme = &shared.theme;
         let what = match self.rows {
             Some(RowsOf::Lanes) => "lanes (o)",
@@ -550,7 +552,8 @@ impl Timeline {
             .gap(1);
         let mut slice = self.left;
         while pen.room() > 0 {
-            let time = text::duration(length.saturating_mul(slice as u64));
+            let begin = start.saturating_add(length.saturating_mul(slice as u64));
+            let time = shared.since(begin);
             let tick = format!("{}{time}", theme.glyphs.vertical);
             if text::width(&tick) > pen.room() {
                 break;

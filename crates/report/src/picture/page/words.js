@@ -41,7 +41,7 @@ function share(part, whole) {
 /** A period with its unit. */
 function weight(period, unit) {
     if (unit !== "ns") {
-        return `${grouped.format(period)} events`;
+        return several(period, "event");
     }
     return seconds(period);
 }
