@@ -263,6 +263,9 @@ impl Writing<'_> {
         if let Some(unwinding) = &mut self.unwinding {
             unwinding.give_up_spares();
         }
+        if let Some(waits) = &mut self.waits {
+            waits.give_up_spares();
+        }
         give_free_memory_back();
     }
 

@@ -33,7 +33,7 @@ use crate::synthesize;
 use crate::tally::Tally;
 use pairing::{Change, Mark, Pairing, Thread, Waited};
 use prof_abi::{ByteOrder, CallchainContext, CpuMode, Misc, RecordType};
-use prof_live::provisional;
+use prof_live::{Spares, provisional};
 use prof_perfdata::write::{
     AsWait, EventDescription, SampleEncoder, SampleFields, as_wait, put_chain_entries,
 };
@@ -131,6 +131,8 @@ pub(crate) struct Waits<'a> {
     /// Where the kernel chooses which samples it takes.
     thinner: Option<Thinner>,
     batch: Batch,
+    /// For samples of waits that are put together.
+    spare: Spares,
     /// Threads that there were at the start: process and thread.
     threads: Vec<(i32, i32)>,
     /// Samples of leavings, in whose place waits are written, and of the
@@ -167,6 +169,8 @@ pub(crate) struct OfRecording<'a> {
     pub(crate) parts: &'a Parts,
 }
 
+/// Most bytes of a buffer of samples that is kept.
+const SPARE_BYTES: usize = 1 << 20;
 /// Most samples with provisional names that are remembered: those of functions
 /// that were not seen before.
 const MOST_NAMED: usize = 1 << 12;
@@ -198,6 +202,7 @@ impl<'a> Waits<'a> {
             pairing: Pairing::new(of.whole_cpus),
             thinner: of.thinner,
             batch: Batch::default(),
+            spare: Spares::new(1, SPARE_BYTES),
             threads: of.threads,
             taken: 0,
             last: 0,
@@ -216,7 +221,10 @@ impl<'a> Waits<'a> {
         rounds::each(records, |kind, record| {
             let next = at + record.len();
             if !self.take(kind, record) {
-                out(records.get(from..at).unwrap_or_default());
+                // Of records that are not written there may be many in a row.
+                if from < at {
+                    out(records.get(from..at).unwrap_or_default());
+                }
                 from = next;
             }
             at = next;
@@ -284,7 +292,7 @@ impl<'a> Waits<'a> {
             });
         }
         let mut pairing = std::mem::take(&mut self.pairing);
-        let mut records = Vec::new();
+        let mut records = self.spare.take();
         pairing.pair(horizon, &mut |wait| self.append(wait, &mut records));
         for tid in pairing.take_ended() {
             self.batch.over(tid);
@@ -294,6 +302,12 @@ impl<'a> Waits<'a> {
             self.end_batch(Follows::More, &mut records);
         }
         out(&records);
+        self.spare.give_back(records);
+    }
+
+    /// Frees the buffer that waits for use.
+    pub(crate) fn give_up_spares(&mut self) {
+        self.spare.give_up();
     }
 
     /// `out` gets the waits of which it is not known yet for how many they

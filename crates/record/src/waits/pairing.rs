@@ -204,10 +204,14 @@ impl Pairing {
         // Of equal times the order of the ring holds.
         ready.sort_by_key(|mark| mark.time);
         let later = ready.partition_point(|mark| mark.time <= horizon);
-        self.marks = ready.split_off(later);
-        for mark in ready {
+        for mark in ready.drain(..later) {
             self.take(mark, waited);
         }
+        // The room is for the next ones, but not that of a busy moment for ever.
+        if ready.capacity() / 8 > later.max(ready.len()) {
+            ready.shrink_to(2 * later);
+        }
+        self.marks = ready;
     }
 
     /// Threads that have ended since this was last called: no wait of them comes any
