@@ -10,7 +10,7 @@ use crate::stream::Reader;
 use crate::traces::{AreaPlan, Areas};
 use crate::tree::Tree;
 use crate::trim::Trim;
-use crate::waits::{Parts, Readings};
+use crate::waits::{FloodGate, Parts, Readings};
 use prof_abi::AttrFlags;
 use prof_perfdata::write::Trailer;
 use prof_perfdata::{KernelFaults, Sampler};
@@ -265,6 +265,10 @@ pub(crate) struct Drainer<'a> {
     before: Option<Box<dyn FnMut() -> bool + Send + 'a>>,
     /// Whether a ring was a quarter full, or more, when it was last drained.
     is_filling: bool,
+    /// Has fewer stacks of waits taken, where these are chosen by chance.
+    gate: Option<FloodGate>,
+    /// When the rings were last emptied, or found empty.
+    emptied: Instant,
     /// Shortens samples where that loses nothing.
     trim: Option<Trim>,
     /// Whose samples are kept, if not all are.
@@ -304,6 +308,8 @@ impl<'a> Drainer<'a> {
             by_time: None,
             before: None,
             is_filling: false,
+            gate: None,
+            emptied: Instant::now(),
             trim: None,
             filter: None,
             mover: None,
@@ -316,6 +322,11 @@ impl<'a> Drainer<'a> {
         let cpus = self.rings.iter().filter_map(|slot| slot.cpu);
         self.mover = Mover::new(affinity, cpus);
         self
+    }
+
+    /// Says how much rings hold before it is copied.
+    pub(crate) fn gated(self, gate: Option<FloodGate>) -> Self {
+        Self { gate, ..self }
     }
 
     /// Of whole CPUs keeps samples of these processes only.
@@ -414,6 +425,7 @@ impl<'a> Drainer<'a> {
     /// Takes what all rings hold, as one piece.
     fn drain_all(&mut self) {
         let began = self.shared.parts.now().unwrap_or(0);
+        let lasted = std::mem::replace(&mut self.emptied, Instant::now()).elapsed();
         if self.rings.iter().all(|slot| slot.ring.waiting() == 0) {
             self.is_filling = false;
             // Nothing that was read waits for records that come later.
@@ -424,6 +436,10 @@ impl<'a> Drainer<'a> {
             return;
         }
         self.is_filling = self.rings.iter().any(|slot| is_filled(slot, 4));
+        if let Some(gate) = &self.gate {
+            let waiting = self.rings.iter().map(|slot| slot.ring.waiting() as u64);
+            gate.pass(waiting.sum(), lasted);
+        }
         let mut records = self.queue.buffer();
         let queued = self.shared.queued.load(Ordering::Relaxed);
         let trim = self.trim.as_ref();

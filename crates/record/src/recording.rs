@@ -36,7 +36,7 @@ use crate::tree::{Shares, Tree};
 use crate::trim::Trim;
 use crate::unwinding::{self, Unwinding};
 use crate::waits::{
-    self, OfRecording, Parts, ReadAlso, Sleepers, Thinner, Waits, Watch, Watcher, Whom,
+    self, FloodGate, OfRecording, Parts, ReadAlso, Sleepers, Thinner, Waits, Watch, Watcher, Whom,
 };
 use crate::witness::WitnessSamples;
 use crate::writing::{FLUSH_EVERY, Parting, Writing, Written};
@@ -206,17 +206,19 @@ impl<'a> Recording<'a> {
         let sleepers = sleepers(options, &self.tasks, &self.opened);
         let sleepers = sleepers.map(|it| it.reading_also(deep.map(read_asleep)));
         let (watchers, some) = watchers(sleepers, (&views, &cpus), &shared);
+        let thinner = thinner(options, &set);
+        let gate = thinner.as_ref().and_then(|thinner| gate(thinner, &set));
         let workers = Workers {
             options,
             stop: &shared.stop,
             writing: writing(
-                (self.begun.taker, unwound.unwinding, some),
+                (self.begun.taker, unwound.unwinding, some, thinner),
                 (options, self.tasks, &set),
                 (&self.opened, &self.written),
                 &shared,
             ),
             pieces,
-            drainer: by_time(drainer, deep, (&views, &shared)),
+            drainer: by_time(drainer.gated(gate), deep, (&views, &shared)),
             readers: deep.map_or_else(Vec::new, |deep| deep.readers(&views, &set.events, &shared)),
             watchers,
         };
@@ -265,7 +267,12 @@ fn by_time<'a>(
 /// What the writing thread begins with: who takes the records, and what is done
 /// to them before.
 fn writing<'a>(
-    (taker, unwinding, sleepers): (Taker<'a>, Option<Unwinding>, Option<Sleepers>),
+    (taker, unwinding, sleepers, thinner): (
+        Taker<'a>,
+        Option<Unwinding>,
+        Option<Sleepers>,
+        Option<Thinner>,
+    ),
     (options, tasks, set): (&'a Options, Vec<Option<u32>>, &'a OpenSet),
     (opened, written): (&[EventDescription], &[EventDescription]),
     shared: &'a Shared,
@@ -274,7 +281,7 @@ fn writing<'a>(
         taker,
         parting: Parting::new(options.parting(), is_overwritten(opened)),
         unwinding,
-        waits: waits(options, (&tasks, set), shared, (opened, written)),
+        waits: waits(options, (&tasks, thinner), shared, (opened, written)),
         sleepers,
         counter: Counter::new(&opened[0].attr).knowing(opened),
         descendants: Descendants::default(),
@@ -602,7 +609,7 @@ fn written(options: &Options, opened: &[EventDescription]) -> Vec<EventDescripti
 /// What makes waits, if they are recorded.
 fn waits<'a>(
     options: &Options,
-    (tasks, set): (&[Option<u32>], &OpenSet),
+    (tasks, thinner): (&[Option<u32>], Option<Thinner>),
     shared: &'a Shared,
     (opened, written): (&[EventDescription], &[EventDescription]),
 ) -> Option<Waits<'a>> {
@@ -616,7 +623,7 @@ fn waits<'a>(
         whole_cpus: options.target == Target::System,
         has_stacks: of_leavings.is_some(),
         has_kernel: of_leavings.is_some_and(|event| waits::has_kernel(&event.attr)),
-        thinner: thinner(options, set),
+        thinner,
         threads: attached(options, tasks),
         clock: options.used_clock()?.id,
         parts: &shared.parts,
@@ -638,6 +645,16 @@ fn thinner(options: &Options, set: &OpenSet) -> Option<Thinner> {
         None => Arc::new(choice_of_own(event)?),
     };
     Some(Thinner::new(most, clock, choice))
+}
+
+/// What the draining thread does about floods of samples of leaving.
+fn gate(thinner: &Thinner, set: &OpenSet) -> Option<FloodGate> {
+    /// Header and fields but registers and stack.
+    const OTHERS: u64 = 80;
+    let is_of_waits = |event: &&OpenEvent| waits::is_of_waits(&event.planned.name);
+    let attr = &set.events.iter().find(is_of_waits)?.planned.attr;
+    let registers = 8 * u64::from(attr.sample_regs_user.count_ones());
+    Some(thinner.gate(OTHERS + registers + u64::from(attr.sample_stack_user)))
 }
 
 /// What chooses among the samples that an event makes itself; `None` where the kernel

@@ -53,7 +53,7 @@ pub(crate) use event::{
 use holders::Held;
 pub(crate) use readings::Readings;
 pub(crate) use sleepers::{FIRST_ARGUMENT, ReadAlso, Sleepers, Whom};
-pub(crate) use thinning::Thinner;
+pub(crate) use thinning::{FloodGate, Thinner};
 pub use wakers::WAKING;
 use wakers::Wakers;
 pub(crate) use watch::{Watch, Watcher};

@@ -25,7 +25,8 @@ use super::pairing::Waited;
 use prof_profile::WaitState;
 use prof_sys::{RandomChoice, clock};
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 /// A thread that was blocked for so long, ns, is no matter of chance if its stack was read
 /// while it slept, which is tried whether its leaving was chosen or not. On a busy machine
@@ -33,6 +34,9 @@ use std::sync::Arc;
 const LONG: u64 = 20_000_000;
 /// How often the rate of leavings is looked at, ns.
 const LOOK_EVERY: u64 = 20_000_000;
+/// A burst is seen at once, but not before, ns: rings tell of each CPU's leavings one after
+/// the other, and a rate of few is chance.
+const LEAST_LOOK: u64 = 2_000_000;
 /// After so many looks that found the rate lower, more stacks are taken.
 const CALM_LOOKS: u32 = 25;
 /// As many stacks above the rate as belong to such a part of a second are taken before
@@ -44,19 +48,102 @@ const MOST_HALVINGS: u32 = 16;
 /// Makes the kernel choose.
 #[derive(Debug)]
 pub(crate) struct Thinner {
+    chosen: Arc<Chosen>,
+    pace: Pace,
+}
+
+/// The choice that the kernel makes, as two threads change it: the one that writes by the
+/// rate of leavings, and the one that drains where it finds a flood ([`FloodGate`]).
+#[derive(Debug)]
+struct Chosen {
     choice: Arc<RandomChoice>,
     clock: i32,
-    pace: Pace,
+    most: u32,
+    /// The halvings in force, and changes that the writing thread has not seen: since when,
+    /// ns, and how many.
+    changes: Mutex<(u32, Vec<(u64, u32)>)>,
+}
+
+impl Chosen {
+    /// From now on takes one in `2^halvings`, as `halvings` makes them of those in force,
+    /// if it gives any. What cannot be changed holds on.
+    fn change(&self, until: u64, halvings: impl FnOnce(u32) -> Option<u32>) {
+        let mut changes = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(halvings) = halvings(changes.0) else {
+            return;
+        };
+        let before = clock::now(self.clock).ok();
+        if self.choice.one_in(halvings).is_ok() {
+            let after = clock::now(self.clock).ok();
+            let at = before.zip(after);
+            let at = at.map_or(until, |(before, after)| before.midpoint(after));
+            changes.0 = halvings;
+            changes.1.push((at, halvings));
+        }
+    }
+
+    /// The changes since this was last asked, in the order of time.
+    fn take_changes(&self) -> Vec<(u64, u32)> {
+        let mut changes = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut changes.1)
+    }
+}
+
+/// Has fewer stacks taken at once where rings fill with more of them than can be copied
+/// out: until what they hold is read, and the rate of leavings known from it, they would
+/// be full.
+#[derive(Debug)]
+pub(crate) struct FloodGate {
+    chosen: Arc<Chosen>,
+    /// Of a sample in a ring, bytes.
+    sample: u64,
+}
+
+impl FloodGate {
+    /// Rings are about to be emptied, which hold so many bytes of so long.
+    pub(crate) fn pass(&self, bytes: u64, lasted: Duration) {
+        let (most, samples) = (u64::from(self.chosen.most), bytes / self.sample.max(1));
+        let more = flood(most, samples, lasted);
+        if more > 0 {
+            let all = |in_force: u32| (in_force + more).min(MOST_HALVINGS);
+            self.chosen.change(0, |in_force| Some(all(in_force)));
+        }
+    }
+}
+
+/// How many halvings more are needed for at most `most` samples a second, where there were
+/// so many of so long; 0 if they are no more than a burst.
+fn flood(most: u64, samples: u64, lasted: Duration) -> u32 {
+    let micros = u64::try_from(lasted.as_micros()).unwrap_or(u64::MAX);
+    let usual = most.saturating_mul(micros) / 1_000_000;
+    if samples <= usual.saturating_add(most / BURST) {
+        return 0;
+    }
+    let times = samples / usual.max(1);
+    times.max(1).ilog2() + 1
 }
 
 impl Thinner {
     /// For what chooses samples of the event of waits, which begins with all of them;
     /// about `most` stacks a second stay.
     pub(crate) fn new(most: u32, clock: i32, choice: Arc<RandomChoice>) -> Self {
-        Self {
+        let chosen = Chosen {
             choice,
             clock,
+            most,
+            changes: Mutex::default(),
+        };
+        Self {
+            chosen: Arc::new(chosen),
             pace: Pace::new(most),
+        }
+    }
+
+    /// For the thread that drains rings in which a sample has so many bytes.
+    pub(crate) fn gate(&self, sample: u64) -> FloodGate {
+        FloodGate {
+            chosen: Arc::clone(&self.chosen),
+            sample,
         }
     }
 
@@ -68,20 +155,24 @@ impl Thinner {
     /// For how many halvings a wait is one of those of which some are chosen;
     /// 0 if it is none of them.
     pub(super) fn thinned(&self, wait: &Waited) -> u32 {
-        self.choice.halvings_of(wait.nth, self.pace.thinned(wait))
+        let choice = &self.chosen.choice;
+        choice.halvings_of(wait.nth, self.pace.thinned(wait))
     }
 
     /// So many threads left their CPUs since the last time, until then, ns.
     pub(super) fn left(&mut self, until: u64, count: u64) {
-        let Some(halvings) = self.pace.left(until, count) else {
-            return;
-        };
-        let before = clock::now(self.clock).ok();
-        // What cannot be changed holds on.
-        if self.choice.one_in(halvings).is_ok() {
-            let after = clock::now(self.clock).ok();
-            let at = before.zip(after);
-            let at = at.map_or(until, |(before, after)| before.midpoint(after));
+        self.take_changes();
+        let seen = self.pace.halvings();
+        if let Some(halvings) = self.pace.left(until, count) {
+            // A flood since then says more.
+            let still = |in_force| (in_force == seen).then_some(halvings);
+            self.chosen.change(until, still);
+            self.take_changes();
+        }
+    }
+
+    fn take_changes(&mut self) {
+        for (at, halvings) in self.chosen.take_changes() {
             self.pace.changed(at, halvings);
         }
     }
@@ -143,14 +234,15 @@ impl Pace {
         };
         self.counted += count;
         let elapsed = now.saturating_sub(since);
-        if elapsed < LOOK_EVERY {
+        let burst = self.most / BURST;
+        let is_flood = self.counted >> self.halvings() > burst && elapsed >= LEAST_LOOK;
+        if elapsed < LOOK_EVERY && !is_flood {
             return None;
         }
         let rate = u128::from(self.counted) * 1_000_000_000 / u128::from(elapsed);
         let rate = u64::try_from(rate).unwrap_or(u64::MAX);
         let old = self.halvings();
         let usual = self.most.saturating_mul(elapsed) / 1_000_000_000;
-        let burst = self.most / BURST;
         let above = (self.above + (self.counted >> old)).saturating_sub(usual);
         self.above = above.min(2 * burst);
         (self.counted, self.since) = (0, Some(now));
@@ -200,9 +292,10 @@ impl Pace {
 
 #[cfg(test)]
 mod tests {
-    use super::{LONG, Pace};
+    use super::{LONG, Pace, flood};
     use crate::waits::pairing::{Thread, Waited};
     use prof_profile::WaitState;
+    use std::time::Duration;
 
     const MS: u64 = 1_000_000;
 
@@ -242,6 +335,27 @@ mod tests {
             assert_eq!(kept_up(&mut pace, 0, 200 * MS, rate), expected, "{rate}");
             assert_eq!(pace.is_on(), expected > 0);
         }
+    }
+
+    #[test]
+    fn more_than_a_burst_in_a_ring_is_a_flood() {
+        let of = |samples, ms| flood(2_000, samples, Duration::from_millis(ms));
+        assert_eq!(
+            [of(0, 0), of(250, 0), of(290, 20), of(2_200, 1_000)],
+            [0; 4]
+        );
+        // 100 000, 400 000 and 13 000 a second.
+        assert_eq!([of(600, 6), of(2_400, 6), of(300, 23)], [6, 8, 3]);
+        assert_eq!(of(u64::MAX, 0), 64);
+    }
+
+    #[test]
+    fn a_flood_is_not_waited_for() {
+        let mut pace = Pace::new(2_000);
+        assert_eq!(pace.left(MS, 40), None);
+        // As many as a burst may have, but rings tell of them one after the other.
+        assert_eq!(pace.left(2 * MS, 400), None);
+        assert_eq!(pace.left(3 * MS, 0), Some(7));
     }
 
     #[test]
