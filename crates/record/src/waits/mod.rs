@@ -19,6 +19,7 @@ mod account;
 mod batch;
 mod blocked;
 mod event;
+mod found;
 mod holders;
 mod pairing;
 mod readings;
@@ -38,10 +39,11 @@ use prof_perfdata::write::{
     AsWait, EventDescription, SampleEncoder, SampleFields, as_wait, put_chain_entries,
 };
 use prof_perfdata::{Body, Event, Events, Record, Sample, WaitWord};
-use prof_profile::{StackSource, WaitKind, WaitState};
+use prof_profile::WaitState;
 use prof_sys::clock;
 use rustc_hash::FxHashMap;
 use std::cell::OnceCell;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -50,6 +52,7 @@ use batch::{Batch, Follows, period};
 pub(crate) use event::{
     dropped_kernel, has_kernel, has_stacks, is_of_waits, planned, wants_thinned, written,
 };
+use found::{Found, word};
 use holders::Held;
 pub(crate) use readings::Readings;
 pub(crate) use sleepers::{FIRST_ARGUMENT, ReadAlso, Sleepers, Whom};
@@ -133,8 +136,9 @@ pub(crate) struct Waits<'a> {
     batch: Batch,
     /// For samples of waits that are put together.
     spare: Spares,
-    /// Threads that there were at the start: process and thread.
-    threads: Vec<(i32, i32)>,
+    /// Threads that there were at the start and have not been seen to end, with their
+    /// processes.
+    threads: BTreeMap<i32, i32>,
     /// Samples of leavings, in whose place waits are written, and of the
     /// recorder's threads being woken.
     taken: u64,
@@ -203,7 +207,11 @@ impl<'a> Waits<'a> {
             thinner: of.thinner,
             batch: Batch::default(),
             spare: Spares::new(1, SPARE_BYTES),
-            threads: of.threads,
+            threads: of
+                .threads
+                .into_iter()
+                .map(|(pid, tid)| (tid, pid))
+                .collect(),
             taken: 0,
             last: 0,
             end: None,
@@ -296,6 +304,7 @@ impl<'a> Waits<'a> {
         pairing.pair(horizon, &mut |wait| self.append(wait, &mut records));
         for tid in pairing.take_ended() {
             self.batch.over(tid);
+            self.threads.remove(&tid);
         }
         self.pairing = pairing;
         if self.batch.is_due() {
@@ -330,7 +339,7 @@ impl<'a> Waits<'a> {
             out(&records);
             return;
         };
-        for (pid, tid) in std::mem::take(&mut self.threads) {
+        for (tid, pid) in std::mem::take(&mut self.threads) {
             if self.pairing.has_seen(tid) || !is_asleep(tid) {
                 continue;
             }
@@ -735,62 +744,5 @@ fn leaves(record: &[u8]) -> bool {
     misc(record).has(Misc::SWITCH_OUT)
 }
 
-/// What is known of a wait beside when it was.
-enum Found<'a> {
-    Nothing,
-    /// The kernel's sample of leaving.
-    Switch(Sample<'a>),
-    /// What was read of the sleeping thread.
-    Read(Sample<'a>, WaitWord),
-    /// The same where that gave no stack.
-    Told {
-        word: WaitWord,
-        address: u64,
-    },
-    /// A sample of shortly before, of another event.
-    Nearest(Sample<'a>),
-    /// No sample, but where the kernel has tasks begin.
-    NotRunYet(u64),
-}
-
-impl Found<'_> {
-    /// The first argument of the system call; of none where it is in no call.
-    fn address(&self) -> u64 {
-        match self {
-            Self::Switch(sample) | Self::Read(sample, _) => sample.addr().unwrap_or(0),
-            Self::Told { address, .. } => *address,
-            Self::Nothing | Self::Nearest(_) | Self::NotRunYet(_) => 0,
-        }
-    }
-}
-
-/// The word of a wait.
-fn word(wait: &Waited, found: &Found<'_>) -> WaitWord {
-    let (source, told) = match found {
-        Found::Nothing => (StackSource::None, None),
-        Found::Switch(_) => (StackSource::Switch, None),
-        Found::Read(_, told) => (StackSource::Sleeping, Some(told)),
-        Found::Told { word, .. } => (StackSource::None, Some(word)),
-        Found::Nearest(_) => (StackSource::NearestSample, None),
-        Found::NotRunYet(_) => (StackSource::NotRunYet, None),
-    };
-    let kind = match (wait.state.is_runnable(), told) {
-        (true, _) => WaitKind::Cpu.code(),
-        (false, told) => told.map_or(WaitKind::Unknown.code(), |told| told.kind),
-    };
-    WaitWord {
-        state: wait.state.code(),
-        source: source.code(),
-        began_before: wait.began_before,
-        is_open: wait.is_open,
-        is_unsure: wait.is_unsure,
-        kind,
-        syscall: told.and_then(|told| told.syscall),
-        stands_for: 0,
-        length: None,
-        holder: match wait.state {
-            WaitState::Blocked => wait.holder,
-            _ => None,
-        },
-    }
-}
+#[cfg(test)]
+mod tests;
