@@ -8,6 +8,7 @@
 use crate::links::Link;
 use crate::mapped_dsos::MappedDsoId;
 use crate::spares::Spares;
+use crate::threads::Whose;
 use crate::user_chain::ChainRecord;
 use prof_profile::ChainEnd;
 use std::collections::VecDeque;
@@ -34,7 +35,7 @@ const MOST_WAITING: usize = 6 << 20;
 /// What a chain rests on beyond its sample's copy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Trial {
-    pub(super) tid: i32,
+    pub(super) whose: Whose,
     /// Lowest and highest slot that was read.
     pub(super) slots: RangeInclusive<u64>,
     /// Slots between them that had changed unseen before, and are of no frame of the
@@ -289,12 +290,12 @@ impl Outbox {
 
 #[cfg(test)]
 mod tests {
-    use super::{Candidate, Ended, LONGEST_TRIAL, Outbox, TRIAL, Trial, Verdict};
+    use super::{Candidate, Ended, LONGEST_TRIAL, Outbox, TRIAL, Trial, Verdict, Whose};
     use prof_profile::ChainEnd;
 
     fn trial(tid: i32) -> Trial {
         Trial {
-            tid,
+            whose: Whose { tid, has_fp: true },
             slots: 0x1000..=0x2000,
             copied: Vec::new(),
             proven: 1,

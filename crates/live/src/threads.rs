@@ -1,6 +1,7 @@
 //! What is known of the outer frames of all threads, within bounds.
 
 use super::outer::OuterFrames;
+use super::thread_sample::ThreadSample;
 use rustc_hash::FxHashMap;
 
 /// Threads that are remembered.
@@ -9,10 +10,29 @@ const MAX_THREADS: usize = 1 << 14;
 /// stack allows takes up to 60 MB, one of a hundred frames some 20 KB.
 const MOST_HELD: usize = 192 << 20;
 
+/// Whose outer frames they are, and of which samples: frames are known again by all
+/// registers that calls preserve, and of a thread that was read while it slept only the
+/// stack pointer and the program counter are known. One set for both kinds would be
+/// replaced with each change from one to the other, and a deep stack walked anew.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Whose {
+    pub(super) tid: i32,
+    pub(super) has_fp: bool,
+}
+
+impl Whose {
+    pub(super) fn of(sample: &ThreadSample<'_>) -> Self {
+        Self {
+            tid: sample.tid,
+            has_fp: sample.state.registers.fp().is_some(),
+        }
+    }
+}
+
 /// The outer frames of threads.
 #[derive(Debug)]
 pub(super) struct Threads {
-    by_tid: FxHashMap<i32, Of>,
+    known: FxHashMap<Whose, Of>,
     /// Bytes that are held of them, and the most.
     held: usize,
     most: usize,
@@ -28,7 +48,7 @@ struct Of {
 impl Default for Threads {
     fn default() -> Self {
         Self {
-            by_tid: FxHashMap::default(),
+            known: FxHashMap::default(),
             held: 0,
             most: MOST_HELD,
         }
@@ -39,45 +59,47 @@ impl Threads {
     /// Threads that are remembered.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
-        self.by_tid.len()
+        self.known.len()
     }
 
     /// What is known of a thread.
-    pub(super) fn get(&self, tid: i32) -> Option<&OuterFrames> {
-        self.by_tid.get(&tid).map(|of| &of.outer)
+    pub(super) fn get(&self, whose: Whose) -> Option<&OuterFrames> {
+        self.known.get(&whose).map(|of| &of.outer)
     }
 
     /// The same, to be changed; nothing at first.
-    pub(super) fn of(&mut self, tid: i32) -> &mut OuterFrames {
-        if self.by_tid.len() >= MAX_THREADS && !self.by_tid.contains_key(&tid) {
-            self.by_tid.clear();
+    pub(super) fn of(&mut self, whose: Whose) -> &mut OuterFrames {
+        if self.known.len() >= MAX_THREADS && !self.known.contains_key(&whose) {
+            self.known.clear();
             self.held = 0;
         }
-        &mut self.by_tid.entry(tid).or_default().outer
+        &mut self.known.entry(whose).or_default().outer
     }
 
     /// A thread ended, or runs another program.
     pub(super) fn forget(&mut self, tid: i32) {
-        let held = self.by_tid.remove(&tid).map_or(0, |of| of.held);
-        self.held = self.held.saturating_sub(held);
+        for has_fp in [true, false] {
+            let of = self.known.remove(&Whose { tid, has_fp });
+            self.held = self.held.saturating_sub(of.map_or(0, |of| of.held));
+        }
     }
 
     /// More may be held of a thread in drain `now`. If that is too much together,
     /// others give up what they have.
-    pub(super) fn count(&mut self, tid: i32, now: u64) {
-        if let Some(of) = self.by_tid.get_mut(&tid) {
+    pub(super) fn count(&mut self, whose: Whose, now: u64) {
+        if let Some(of) = self.known.get_mut(&whose) {
             of.count(&mut self.held);
         }
         if self.held > self.most {
-            self.free(tid, now);
+            self.free(whose, now);
         }
     }
 
     /// Frees half of it: first frames that threads have left, then all that is
     /// known of those that were not looked at for long.
-    fn free(&mut self, tid: i32, now: u64) {
-        let mut others: Vec<_> = self.by_tid.iter_mut().collect();
-        others.retain(|(other, _)| **other != tid);
+    fn free(&mut self, whose: Whose, now: u64) {
+        let mut others: Vec<_> = self.known.iter_mut().collect();
+        others.retain(|(other, _)| **other != whose);
         others.sort_unstable_by_key(|(other, of)| (of.outer.looked(), **other));
         for (_, of) in &mut others {
             of.outer.give_up_popped();
@@ -104,10 +126,14 @@ impl Of {
 
 #[cfg(test)]
 mod tests {
-    use super::Threads;
+    use super::{Threads, Whose};
     use crate::outer::tests::frame;
 
     const FRAMES: u64 = 1000;
+
+    fn whose(tid: i32) -> Whose {
+        Whose { tid, has_fp: true }
+    }
 
     /// Threads that were looked at one after the other, each with so many frames,
     /// of which it has left 400.
@@ -118,19 +144,19 @@ mod tests {
         };
         for tid in 1..=count {
             let frames: Vec<_> = (1..=FRAMES).map(|at| frame(16 * at, 7)).collect();
-            let outer = threads.of(tid);
+            let outer = threads.of(whose(tid));
             outer.look(tid as u64);
             outer.replace_inner(0, &frames);
             outer.is_deep();
             outer.replace_inner(600, &[]);
-            threads.count(tid, tid as u64);
+            threads.count(whose(tid), tid as u64);
         }
         threads
     }
 
     /// Frames that are known of a thread, and popped ones.
     fn known(threads: &Threads, tid: i32) -> (usize, usize) {
-        let outer = threads.get(tid).expect("known");
+        let outer = threads.get(whose(tid)).expect("known");
         let popped = outer.popped();
         (outer.until(usize::MAX).len(), popped)
     }
@@ -145,11 +171,7 @@ mod tests {
         // As many as fit.
         let threads = threads(100, 10 * one);
         assert!(threads.held <= 10 * one, "{} bytes", threads.held);
-        let counted: usize = threads
-            .by_tid
-            .values()
-            .map(|of| of.outer.held_bytes())
-            .sum();
+        let counted: usize = threads.known.values().map(|of| of.outer.held_bytes()).sum();
         assert_eq!(counted, threads.held);
         // The newest has all, the oldest nothing.
         assert_eq!(known(&threads, 100), (600, 400));
@@ -171,12 +193,18 @@ mod tests {
     fn what_is_given_up_is_not_taken_for_calm() {
         let mut threads = threads(1, usize::MAX);
         let slot = 16 * FRAMES;
-        assert!(threads.of(1).is_calm(slot, 5));
-        threads.of(1).give_up(5);
-        threads.count(1, 5);
-        assert!(!threads.of(1).is_calm(slot, 5));
+        assert!(threads.of(whose(1)).is_calm(slot, 5));
+        threads.of(whose(1)).give_up(5);
+        threads.count(whose(1), 5);
+        assert!(!threads.of(whose(1)).is_calm(slot, 5));
         assert!(threads.held < 1000, "{} bytes", threads.held);
+        let asleep = Whose {
+            has_fp: false,
+            ..whose(1)
+        };
+        threads.of(asleep).replace_inner(0, &[frame(16, 7)]);
+        threads.count(asleep, 5);
         threads.forget(1);
-        assert_eq!(threads.held, 0);
+        assert_eq!((threads.held, threads.len()), (0, 0));
     }
 }

@@ -16,7 +16,7 @@ use crate::nearby::Lines;
 use crate::outbox::{Trial, Verdict};
 use crate::stacks::{OpenFile, StackUnwinder};
 use crate::thread_sample::ThreadSample;
-use crate::threads::Threads;
+use crate::threads::{Threads, Whose};
 use crate::told;
 use crate::user_chain::{SharedFrames, UserChain};
 use crate::wanted::Wanted;
@@ -184,7 +184,7 @@ impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
     /// Unwinds a sample into `found`, and takes down what lay beyond its
     /// copied pieces.
     fn walk(&mut self, sample: &ThreadSample<'_>, found: &mut Found) -> Decided {
-        let outer = self.threads.of(sample.tid);
+        let outer = self.threads.of(Whose::of(sample));
         let word = sample.state.registers.machine().word();
         outer.settle(&sample.copied(), word);
         // Under pressure what lies beyond the copy is not looked at.
@@ -211,7 +211,7 @@ impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
         self.part = walk.reach(&decided, &mut self.reached);
         self.scratch = walk.inner;
         self.scratch.clear();
-        self.threads.count(sample.tid, self.drain);
+        self.threads.count(Whose::of(sample), self.drain);
         decided
     }
 
@@ -263,7 +263,7 @@ impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
 
     /// How a chain stands that rests on memory which was read later.
     pub(super) fn judge(&self, trial: &Trial) -> Verdict {
-        let Some(outer) = self.threads.get(trial.tid) else {
+        let Some(outer) = self.threads.get(trial.whose) else {
             // It has ended. What was sure before stays so.
             return match trial.unsure.as_slice() {
                 [] => Verdict::Sure,

@@ -8,6 +8,7 @@ use crate::outbox::Verdict;
 use crate::processes::{MapEvent, Processes};
 use crate::stacks::{OpenFile, UserState};
 use crate::thread_sample::{Naming, ThreadSample};
+use crate::threads::Whose;
 use crate::user_chain::UserChain;
 use prof_abi::CpuMode;
 use prof_profile::{Avma, ChainEnd, FileOffset};
@@ -117,6 +118,8 @@ struct Fixture {
     later_sp: u64,
     /// What is read with samples.
     pieces: Vec<(u64, Vec<u8>)>,
+    /// Samples are of a thread that was read while it slept.
+    is_asleep: bool,
 }
 
 impl Fixture {
@@ -143,6 +146,7 @@ impl Fixture {
             processes,
             later_sp: 0,
             pieces: Vec::new(),
+            is_asleep: false,
         }
     }
 
@@ -154,9 +158,12 @@ impl Fixture {
     /// The same where the frame of this number is the innermost one.
     fn sample_of(&mut self, number: usize, copied: usize) -> (Vec<u64>, Decided) {
         let start = STACK + 16 * number as u64;
-        // Frame pointer, stack pointer and program counter.
-        let values = [start, start, CODE + 0x100];
-        let registers = Registers::from_perf(Machine::X86_64, 0b111 << 6, values.into_iter());
+        // Stack pointer and program counter, and before them the frame pointer.
+        let (mask, values) = match self.is_asleep {
+            true => (0b110 << 6, vec![start, CODE + 0x100]),
+            false => (0b111 << 6, vec![start, start, CODE + 0x100]),
+        };
+        let registers = Registers::from_perf(Machine::X86_64, mask, values.into_iter());
         let bytes = self.process.stack.borrow()[16 * number..][..copied].to_vec();
         let sample = ThreadSample {
             tid: 7,
@@ -223,7 +230,11 @@ fn a_slot_that_is_read_with_each_sample_is_not_in_doubt_for_ever() {
     let mut fixture = Fixture::new();
     (0..10).for_each(|_| drop(fixture.sample(16 * 8)));
     let slot = STACK + 16 * 20 + 8;
-    let outer = fixture.chains.threads.of(7);
+    let whose = Whose {
+        tid: 7,
+        has_fp: true,
+    };
+    let outer = fixture.chains.threads.of(whose);
     let at = outer.position(slot).expect("known");
     outer.changed(at);
     let mut doubtful = outer.doubtful();
@@ -231,10 +242,26 @@ fn a_slot_that_is_read_with_each_sample_is_not_in_doubt_for_ever() {
     fixture.pieces = vec![(slot, caller(20).to_le_bytes().to_vec())];
     for _ in 0..400 {
         fixture.sample(16 * 8);
-        doubtful = fixture.chains.threads.of(7).doubtful();
+        doubtful = fixture.chains.threads.of(whose).doubtful();
     }
     assert!(!doubtful.contains(&slot));
     assert_eq!(fixture.sample(16 * 8).0, whole());
+}
+
+#[test]
+fn who_was_read_asleep_does_not_make_the_others_be_walked_anew() {
+    let mut fixture = Fixture::new();
+    (0..64).for_each(|_| drop(fixture.sample(16 * 8)));
+    fixture.process.walked.set(0);
+    for _ in 0..8 {
+        fixture.is_asleep = true;
+        fixture.sample(16 * 8);
+        fixture.is_asleep = false;
+        // Its own walk may read pieces.
+        let before = fixture.process.walked.get();
+        assert_eq!(fixture.sample(16 * 8).0, whole());
+        assert_eq!(fixture.process.walked.get(), before);
+    }
 }
 
 #[test]

@@ -10,6 +10,7 @@ use crate::outer::{NO_CALLER, OuterFrames};
 use crate::popped::Revived;
 use crate::stacks::{Beyond, OpenFile, StackUnwinder};
 use crate::thread_sample::ThreadSample;
+use crate::threads::Whose;
 use prof_profile::ChainEnd;
 use prof_unwind::{Base, Cursor, FpFrom, Step, Zero};
 use std::ops::Range;
@@ -253,7 +254,7 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
         let mut copied = self.outer.doubtful();
         copied.retain(|&slot| !self.is_beyond(slot) || !self.is_of_chain(slot, joined));
         slots.map(|(low, high)| Trial {
-            tid: self.sample.tid,
+            whose: Whose::of(self.sample),
             slots: low..=high,
             copied,
             proven,

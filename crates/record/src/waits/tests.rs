@@ -1,7 +1,7 @@
 use super::{OfRecording, Parts, Waits};
 use prof_abi::{AttrFlags, EventAttr, Misc, SampleType};
-use prof_perfdata::write::{EventDescription, Trailer, append};
 use prof_perfdata::body::Task;
+use prof_perfdata::write::{EventDescription, Trailer, append};
 use prof_perfdata::{Body, OFF_CPU_EVENT};
 use prof_sys::clock;
 
