@@ -131,9 +131,11 @@ pub struct PathPart {
     pub tid: i32,
     /// `running`, `waiting for a CPU`, or `blocked: ` and what on.
     pub doing: String,
-    /// The user function that it was in, and those that called it when it was
-    /// first seen; empty where no sample tells.
+    /// The user function that it was in, and those that called it, as far out as they
+    /// are the same in all of the part; empty where no sample tells.
     pub functions: Vec<String>,
+    /// Further out the callers are not the same in all of it.
+    pub callers_differ: bool,
     /// On the path, ns.
     pub ns: u64,
     /// When it is first on the path, ns from the beginning.
@@ -309,14 +311,18 @@ fn parts(ways: &Ways<'_>, path: &Path) -> Vec<PathPart> {
     parts
 }
 
+/// What a thread did is told apart by so many functions, the innermost and those that
+/// called it: by all of them a recursion would be a part for each depth.
+const INNER: usize = 4;
+
 /// Collects what a path is made of.
 struct Parts<'a> {
     profile: &'a Profile,
     /// When the path begins, ns.
     begin: u64,
     list: Vec<PathPart>,
-    /// By thread, what it did and in which function.
-    index: FxHashMap<(i32, String, Option<String>), usize>,
+    /// By thread, what it did and in which functions, the inner ones.
+    index: FxHashMap<(i32, String, Vec<String>), usize>,
     names: FxHashMap<StackId, Vec<String>>,
 }
 
@@ -324,13 +330,15 @@ impl Parts<'_> {
     /// Adds so many ns of a step.
     fn add(&mut self, step: &Step, doing: &str, stack: Option<StackId>, ns: u64) {
         let functions = stack.map_or_else(Vec::new, |stack| self.functions(step, stack));
-        let key = (step.tid, doing.to_owned(), functions.first().cloned());
+        let inner = functions.get(..INNER).unwrap_or(&functions).to_vec();
+        let key = (step.tid, doing.to_owned(), inner);
         let place = *self.index.entry(key).or_insert_with(|| {
             self.list.push(PathPart {
                 comm: comm(self.profile, step.tid),
                 tid: step.tid,
                 doing: doing.to_owned(),
-                functions,
+                functions: functions.clone(),
+                callers_differ: false,
                 ns: 0,
                 first_ns: step.from - self.begin,
                 last_ns: 0,
@@ -339,6 +347,10 @@ impl Parts<'_> {
             self.list.len() - 1
         });
         if let Some(part) = self.list.get_mut(place) {
+            let both = part.functions.iter().zip(&functions);
+            let common = both.take_while(|(one, other)| one == other).count();
+            part.callers_differ |= common < part.functions.len().max(functions.len());
+            part.functions.truncate(common);
             let middle = step.from.midpoint(step.to) - self.begin;
             let apart = middle as f64 - part.mean_ns as f64;
             part.ns = part.ns.saturating_add(ns);
@@ -456,8 +468,11 @@ pub fn write_critical(critical: &Critical, out: &mut dyn io::Write) -> io::Resul
         match part.functions.is_empty() {
             true => writeln!(out, "{head}, not sampled")?,
             false => {
-                let room = COLUMNS.saturating_sub(head.chars().count() + 4);
-                writeln!(out, "{head} in {}", line(&part.functions, room))?;
+                let more = if part.callers_differ { " < …" } else { "" };
+                let used = head.chars().count() + 4 + more.chars().count();
+                let line = line(&part.functions, COLUMNS.saturating_sub(used));
+                let more = if line.ends_with('…') { "" } else { more };
+                writeln!(out, "{head} in {line}{more}")?;
             }
         }
     }

@@ -191,6 +191,31 @@ fn fork(heavy: u64, light: u64) -> Profile {
 }
 
 #[test]
+fn a_function_is_told_apart_by_who_called_it() {
+    let mut run = Run::new(&[(1, "app")]);
+    run.blocked(1, (0, 1));
+    run.runs(1, "small;app:work", (1, 10));
+    run.runs(1, "large;app:work", (10, 90));
+    // The same but for what is far out.
+    run.runs(1, "one;app:c;app:b;app:a;app:leaf", (90, 95));
+    run.runs(1, "two;app:c;app:b;app:a;app:leaf", (95, 100));
+    let critical = critical(&run.profile(100), None).expect("a path");
+    let parts = critical.parts.iter().filter(|part| part.doing == "running");
+    let parts: Vec<(String, u64, bool)> = parts
+        .map(|part| {
+            let ms = (part.ns + MS / 2) / MS;
+            (part.functions.join(" < "), ms, part.callers_differ)
+        })
+        .collect();
+    let expected = [
+        ("work < small < start".to_owned(), 9, false),
+        ("work < large < start".to_owned(), 80, false),
+        ("leaf < a < b < c".to_owned(), 10, true),
+    ];
+    assert_eq!(parts, expected);
+}
+
+#[test]
 fn the_longer_of_two_branches_is_the_path() {
     let (critical, estimate) = told(&fork(200, 100));
     let expected = [(1, "begin", 10), (2, "heavy", 200), (1, "last", 20)];
