@@ -44,7 +44,11 @@ const FUNCTIONS: &[(&str, Fit, WaitKind)] = {
         ("do_nanosleep", Whole, WaitKind::Sleep),
         ("hrtimer_nanosleep", Whole, WaitKind::Sleep),
         ("alarm_timer_nsleep", Whole, WaitKind::Sleep),
-        ("do_wait", Begins, WaitKind::Child),
+        // Not `do_wait_intr`, by which any wait queue is waited for.
+        ("do_wait", Whole, WaitKind::Child),
+        ("__do_wait", Whole, WaitKind::Child),
+        ("do_wait_pid", Whole, WaitKind::Child),
+        ("do_wait_thread", Whole, WaitKind::Child),
         ("kernel_wait", Begins, WaitKind::Child),
         ("wait_for_vfork_done", Whole, WaitKind::Vfork),
         // Compilers put it into this one, which waits for nothing else.
@@ -367,6 +371,9 @@ mod tests {
             ("futex_do_wait", Some(WaitKind::Futex)),
             ("pipe_read.constprop.0", Some(WaitKind::Pipe)),
             ("do_wait", Some(WaitKind::Child)),
+            ("__do_wait.part.0", Some(WaitKind::Child)),
+            // In `eventfd_read`, as in others.
+            ("do_wait_intr_irq", None),
             ("unix_stream_read_generic", Some(WaitKind::Socket)),
             ("vfs_fsync_range", Some(WaitKind::FileSync)),
             ("kernel_clone", Some(WaitKind::Vfork)),
