@@ -107,15 +107,9 @@ impl Drop for Folder {
     }
 }
 
-/// Bytes of memory that a process of ours begins with.
-fn own_memory() -> u64 {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("RssAnon:"));
-    let kilobytes = line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse().ok());
-    kilobytes.unwrap_or(0_u64).saturating_mul(1024)
-}
+/// What becoming the command takes beside what the process had before, bytes: its
+/// signals, limits and the search for the program.
+const TO_BECOME: u64 = 256 << 10;
 
 impl<'a> Pairs<'a> {
     pub(super) fn new(args: &'a Args) -> anyhow::Result<Self> {
@@ -197,7 +191,6 @@ impl<'a> Pairs<'a> {
             None => "warm-up.data".to_owned(),
         };
         let path = self.folder.path.join(file);
-        let memory = own_memory();
         let side = &mut self.sides[which];
         side.options.destination = prof_record::output::Destination::File(path.clone());
         let made = prof_record::record(&side.options, &mut |_| ());
@@ -218,7 +211,8 @@ impl<'a> Pairs<'a> {
             return Ok(false);
         }
         let used = finished.used.unwrap_or_default();
-        self.tells_memory &= used.usage.peak_memory > memory.saturating_add(memory / 8);
+        let own = used.memory_before.saturating_add(TO_BECOME);
+        self.tells_memory &= used.usage.peak_memory > own;
         self.sides[which].used.push(used);
         Ok(false)
     }

@@ -76,6 +76,9 @@ pub struct CommandUsed {
     pub wall: Option<Duration>,
     /// CPU time, memory and page faults.
     pub usage: Usage,
+    /// Most memory that the process had before it became the command, bytes: that of the
+    /// recorder, which is counted as the command's.
+    pub memory_before: u64,
 }
 
 /// The signals of a recording. Dropped, it leaves them as it found them.
@@ -442,7 +445,15 @@ impl Control {
         if self.command.is_none() {
             let wall = self.started.map(|started| started.elapsed());
             self.command = match launched.ended_with_usage(wait) {
-                Ok(ended) => ended.map(|(ended, usage)| (ended, CommandUsed { wall, usage })),
+                Ok(ended) => ended.map(|(ended, usage)| {
+                    let memory_before = launched.memory_before();
+                    let used = CommandUsed {
+                        wall,
+                        usage,
+                        memory_before,
+                    };
+                    (ended, used)
+                }),
                 // ECHILD: somebody else took its status, and it has ended.
                 Err(error) => {
                     self.unknown = Some(error);

@@ -57,6 +57,18 @@ fn duration(time: libc::timeval) -> Duration {
     Duration::from_secs(seconds) + Duration::from_micros(micros)
 }
 
+/// Most memory that a process that lives has had at a time, bytes.
+///
+/// Source: `VmHWM` of proc_pid_status(5).
+pub(crate) fn peak_memory(pid: u32) -> Option<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let told = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kilobytes: u64 = told.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kilobytes.saturating_mul(1024))
+}
+
 /// How the child `pid` ended, `None` if it has not. `ECHILD` if it is not our
 /// child.
 pub fn reap(pid: u32, wait: Wait) -> io::Result<Option<Ended>> {

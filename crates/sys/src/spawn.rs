@@ -162,6 +162,8 @@ pub struct Launched {
     pid: u32,
     go: Option<PipeWriter>,
     failure: PipeReader,
+    /// See [`Launched::memory_before`].
+    memory_before: u64,
 }
 
 impl Launched {
@@ -233,6 +235,7 @@ impl Launched {
             pid,
             go: Some(go),
             failure,
+            memory_before: 0,
         })
     }
 
@@ -247,6 +250,7 @@ impl Launched {
         let Some(mut go) = self.go.take() else {
             return Ok(());
         };
+        self.memory_before = process::peak_memory(self.pid).unwrap_or(0);
         let sent = go.write_all(&[1]);
         drop(go);
         let mut errno = [0_u8; 4];
@@ -269,6 +273,12 @@ impl Launched {
             _ => None,
         };
         Err(missing.map_or(ExecError::Exec(errno), ExecError::Interpreter))
+    }
+
+    /// Most memory that the process had before it became the program, bytes: the kernel
+    /// counts that, too, in [`Usage::peak_memory`]. 0 before its start.
+    pub fn memory_before(&self) -> u64 {
+        self.memory_before
     }
 
     /// How it ended, if it has.
