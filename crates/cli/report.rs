@@ -313,7 +313,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
     let is_terminal = io::stdout().is_terminal();
     let can_draw = can_draw();
     if let ([before, after], true) = (args.form.diff.as_slice(), can_draw || args.form.tui) {
-        let inputs = [before, after].map(|path| input(path, args.input.force));
+        let inputs = [before, after].map(|path| args.clock.of(&input(path, args.input.force)));
         return crate::tui::run_two(inputs, &args.names, &args.form.look);
     }
     if args.is_drawn() {

@@ -22,7 +22,7 @@ pub(super) struct Form {
         value_names = ["BEFORE", "AFTER"],
         conflicts_with_all = [
             "stdio", "json", "csv", "html", "web", "firefox", "instead", "missing", "locks",
-            "wakers", "critical_path", "what_if", "total_cycles", "path", "argument", "clock",
+            "wakers", "critical_path", "what_if", "total_cycles", "path", "argument",
             "hierarchy", "sort", "fields", "parent", "call_graph", "branch_stack",
             "branch_history", "idle", "mem_mode", "percent_limit", "comms", "dsos", "symbols",
             "symbol_filter", "pid", "tid", "cpu", "parallelism", "time", "hide_unresolved"

@@ -52,6 +52,12 @@ pub(super) struct App {
 /// Why there is nothing to show of waits.
 const NO_WAITS: &str = "the recording has no waits; prof record --off-cpu records them";
 
+/// How two recordings are compared by one clock.
+const CLOCK_OF_TWO: &str = "of two recordings a clock is chosen when they are read: \
+                            prof report --diff BEFORE AFTER --clock wall (or cpu, off)";
+/// Why there are no locks of two recordings.
+const LOCKS_OF_TWO: &str = "locks are those of one recording: prof report -i FILE --locks";
+
 /// A profile as one clock has it.
 fn by_clock(whole: &Profile, clock: Clock) -> Result<Profile, NoClock> {
     let mut profile = whole.clone();
@@ -576,6 +582,9 @@ impl App {
     /// Asks which locks threads waited for: what is then put on top.
     fn ask_for_locks(&mut self) {
         let profile = self.shared.profile.as_ref();
+        if self.shared.is_of_two {
+            return self.shared.say(LOCKS_OF_TWO);
+        }
         if profile.is_some_and(|profile| profile.samples.has_waits()) {
             return self.shared.asks.push(super::data::Ask::Locks);
         }
@@ -595,6 +604,10 @@ impl App {
         };
         if !whole.events.iter().any(|event| event.is_off_cpu) {
             return self.shared.say(NO_WAITS);
+        }
+        // Each event of two is there three times: of both, of one and of the other.
+        if self.shared.is_of_two {
+            return self.shared.say(CLOCK_OF_TWO);
         }
         let order = [Clock::Cpu, Clock::Off, Clock::Wall];
         let behind = |now| {

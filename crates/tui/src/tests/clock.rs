@@ -53,6 +53,20 @@ fn a_key_goes_from_cpu_time_to_waits_to_both_and_back() {
 }
 
 #[test]
+fn of_two_recordings_clock_and_locks_are_told_how_to_be_had() {
+    for (key, told) in [
+        ("W", "--diff BEFORE AFTER --clock"),
+        ("X", "-i FILE --locks"),
+    ] {
+        let mut bench = with_waits();
+        bench.app.shared.is_of_two = true;
+        let screen = bench.keys(key).screen();
+        assert!(screen.contains(told), "{screen}");
+        assert!(bench.app.shared.asks.is_empty());
+    }
+}
+
+#[test]
 fn a_recording_without_waits_says_so() {
     let mut bench = Bench::new(sketch().profile, 100, 20);
     let screen = bench.keys("W").screen();
