@@ -89,8 +89,16 @@ impl Change {
         if self.error > 0.0 {
             (2.0 * t_tail(self.value.abs() / self.error, self.df)).min(1.0)
         } else {
-            // Nothing was seen to scatter, so nothing is known.
-            1.0
+            self.p_without_error(self.value != 0.0)
+        }
+    }
+
+    /// The p-value where nothing scatters. Of these runs themselves that is so of what
+    /// all samples belong to: how large it is is known. Of other runs nothing is known.
+    fn p_without_error(&self, is_so: bool) -> f64 {
+        match self.kind {
+            Kind::TheseRuns if is_so && self.value.is_finite() => 0.0,
+            Kind::TheseRuns | Kind::AnotherRun => 1.0,
         }
     }
 
@@ -108,7 +116,7 @@ impl Change {
         if self.error > 0.0 && distance.is_finite() {
             t_tail(distance / self.error, self.df)
         } else {
-            1.0
+            self.p_without_error(distance.is_finite() && distance > 0.0)
         }
     }
 
@@ -118,7 +126,7 @@ impl Change {
         if self.error > 0.0 {
             t_tail((bound - self.value.abs()) / self.error, self.df)
         } else {
-            1.0
+            self.p_without_error(self.value.abs() < bound)
         }
     }
 }
@@ -186,7 +194,11 @@ impl Sides<'_> {
                 error: (own(self.before) + own(self.after)).sqrt(),
                 df: f64::INFINITY,
                 deviation: sampling.sqrt(),
-                kind: Kind::TheseRuns,
+                // Without any run nothing is known, of these neither.
+                kind: match self.before.is_empty() && self.after.is_empty() {
+                    true => Kind::AnotherRun,
+                    false => Kind::TheseRuns,
+                },
             };
         };
         let (variance, all_df, df) = match prior {
@@ -430,6 +442,29 @@ mod tests {
             pairing: Pairing::Independent,
         };
         assert!(sides.change(None).p_value() > 0.1);
+    }
+
+    #[test]
+    fn what_all_samples_belong_to_is_known_of_these_runs_and_of_no_others() {
+        let change = |before: &[f64], after: &[f64]| {
+            let sides = Sides {
+                before: &runs(before, 0.0),
+                after: &runs(after, 0.0),
+                pairing: Pairing::Independent,
+            };
+            sides.change(None)
+        };
+        let more = change(&[100.0], &[110.9]);
+        assert_eq!((more.p_value(), more.p_of_at_most(2.0)), (0.0, 0.0));
+        assert_eq!(
+            (more.p_of_at_most(11.0), more.p_of_as_large_as(2.0)),
+            (1.0, 1.0)
+        );
+        let same = change(&[100.0], &[100.0]);
+        assert_eq!((same.p_value(), same.p_of_as_large_as(2.0)), (1.0, 0.0));
+        // Two that are equal by chance.
+        let others = change(&[100.0, 100.0], &[110.9, 110.9]);
+        assert_eq!(others.p_value(), 1.0);
     }
 
     #[test]
