@@ -69,7 +69,7 @@ pub use discoveries::{
 pub use interval::Interval;
 pub use looks::{LOOKS, is_look, level_of_a_look};
 pub use moments::{Loss, Moments, SamplingOrder, Share, Weights};
-pub use needed::{Scatter, detectable, runs_needed};
+pub use needed::{Scatter, detectable, runs_needed, samples_needed};
 pub use sequential::{e_value, half_width};
 pub use sides::{Change, Figure, Kind, Pairing, Prior, Sides, mean_interval};
 pub use verdict::{Question, Reach, Verdict, verdicts};

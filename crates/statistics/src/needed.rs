@@ -11,6 +11,20 @@ pub fn detectable(standard_error: f64, df: f64, level: f64) -> f64 {
     standard_error * (t_quantile(1.0 - level / 2.0, df) + t_quantile(POWER, df))
 }
 
+/// How many times the samples two recordings must have so that a true difference of
+/// `difference` between just these is found in nine of ten tries at the two-sided
+/// `level`, where its standard error by sampling is `standard_error` now (same unit);
+/// `None` above a million times or if there is nothing to find. That error is known and
+/// falls with the root of the samples.
+pub fn samples_needed(standard_error: f64, difference: f64, level: f64) -> Option<u64> {
+    if !(difference.abs() > 0.0 && standard_error.is_finite() && standard_error >= 0.0) {
+        return None;
+    }
+    let least = detectable(standard_error, f64::INFINITY, level);
+    let times = (least / difference.abs()).powi(2).ceil().max(1.0);
+    (times <= MOST_RUNS).then_some(times as u64)
+}
+
 /// How single runs scatter, as some showed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Scatter {
@@ -93,7 +107,19 @@ fn noncentral_quantile(limit: f64, quantile: f64, df: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{MOST_MORE, Scatter, detectable, noncentral_quantile, runs_needed};
+    use super::{MOST_MORE, Scatter, detectable, noncentral_quantile, runs_needed, samples_needed};
+
+    #[test]
+    fn so_many_times_the_samples_find_what_is_asked_for() {
+        let error = 0.783;
+        let found = detectable(error, f64::INFINITY, 0.05);
+        assert!((found - 2.54).abs() < 0.01, "{found}");
+        assert_eq!(samples_needed(error, 2.0, 0.05), Some(2));
+        assert_eq!(samples_needed(error, found / 2.0, 0.05), Some(4));
+        assert_eq!(samples_needed(error, 2.0 * found, 0.05), Some(1));
+        assert_eq!(samples_needed(error, 0.0, 0.05), None);
+        assert_eq!(samples_needed(error, 1e-9, 0.05), None);
+    }
 
     /// Limit, degrees, quantile.
     const NCT: [(f64, f64, f64); 3] = [

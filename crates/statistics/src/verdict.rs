@@ -2,7 +2,7 @@
 
 use crate::{
     Adjusting, Change, Control, Kind, adjusted, adjusted_together, detectable, level_of_one_more,
-    runs_needed,
+    runs_needed, samples_needed,
 };
 
 /// Whether a row changed between two measurements.
@@ -97,7 +97,15 @@ impl Reach {
     /// How many runs of each side (or times the samples) show a change of this row
     /// by the bound in nine of ten tries.
     pub fn needs_for_bound(&self, change: &Change) -> Option<u64> {
-        runs_needed(change.scatter(), self.bound, self.level)
+        needed(change, self.bound, self.level)
+    }
+}
+
+/// The same for a change of `difference` at a level.
+fn needed(change: &Change, difference: f64, level: f64) -> Option<u64> {
+    match change.kind {
+        Kind::TheseRuns => samples_needed(change.error, difference, level),
+        Kind::AnotherRun => runs_needed(change.scatter(), difference, level),
     }
 }
 
@@ -105,10 +113,10 @@ impl Reach {
 /// it, or to show that it is below the bound, whichever is less. Each at the level
 /// that what is said of the other rows leaves.
 fn needs(change: &Change, bound: f64, [to_differ, to_equal]: [f64; 2]) -> Option<u64> {
-    let to_show = runs_needed(change.scatter(), change.value, to_differ);
+    let to_show = needed(change, change.value, to_differ);
     let left = bound - change.value.abs();
     let to_exclude = (left > 0.0)
-        .then(|| runs_needed(change.scatter(), left, 2.0 * to_equal))
+        .then(|| needed(change, left, 2.0 * to_equal))
         .flatten();
     let least = match (to_show, to_exclude) {
         (Some(one), Some(other)) => Some(one.min(other)),
