@@ -370,11 +370,25 @@ impl Args {
         let work = match counts.as_slice() {
             [Some(count)] => *count,
             [Some(before), Some(after)] => [*before, *after][place.min(1)],
+            [_, _, ..] => {
+                return Err(usage(format!(
+                    "--per {per}: not an event, a count, or one count for each side (1000,1200)"
+                )));
+            }
             _ => {
                 let has =
                     |run: &&Run| run.event == *per || run.event.split(':').next() == Some(per);
                 match runs.iter().find(has) {
-                    Some(run) => run.total(),
+                    Some(run) => {
+                        if let Some(each) = run.is_better_counted_by() {
+                            eprintln!(
+                                "prof: {}: {} was sampled at a rate, which counts it wrong; \
+                                 try: prof record -e {each}",
+                                run.name, run.event
+                            );
+                        }
+                        run.total()
+                    }
                     None => return Err(no_work(runs, per, profile)),
                 }
             }
@@ -442,6 +456,10 @@ fn is_shown(profile: &Profile, event: EventId) -> bool {
 }
 
 fn no_work(runs: &[Run], per: &str, profile: &Profile) -> anyhow::Error {
+    // What cannot be recorded is not to be recorded beside.
+    if let Err(error) = prof_record::events::parse(per, 0) {
+        return usage(format!("--per {per}: {error}"));
+    }
     let beside = profile.events.first().map(|event| event.name.clone());
     Incomparable::NoWork {
         name: runs

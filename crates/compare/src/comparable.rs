@@ -37,7 +37,10 @@ pub enum Incomparable {
         event: String,
     },
     /// Weights in units that cannot be compared.
-    #[error("--per: {name} counts no {event}\n  record it beside: -e {beside},{event}")]
+    #[error(
+        "--per: {name} counts no {event}\n  record it beside: -e {beside},{}",
+        counted_each(event)
+    )]
     NoWork {
         /// The recording.
         name: String,
@@ -158,6 +161,33 @@ pub(crate) fn notes(before: &[Run], after: &[Run]) -> Vec<String> {
 }
 
 /// From the first sample to the last, s, of an average run.
+/// The software events that are rare: of few the kernel never finds the period for a
+/// rate, and what it counted then is far from what happened.
+const RARE: [&str; 12] = [
+    "page-faults",
+    "faults",
+    "minor-faults",
+    "major-faults",
+    "context-switches",
+    "cs",
+    "cpu-migrations",
+    "migrations",
+    "alignment-faults",
+    "emulation-faults",
+    "cgroup-switches",
+    "bpf-output",
+];
+
+/// The event as `-e` takes it to count each time that it happens, where it is one that
+/// sampling at a rate counts wrong; else as it is. Modifiers stay.
+pub(crate) fn counted_each(event: &str) -> String {
+    let (name, modifiers) = event.split_once(':').unwrap_or((event, ""));
+    match RARE.contains(&name) {
+        true => format!("{name}/period=1/{modifiers}"),
+        false => event.to_owned(),
+    }
+}
+
 fn mean_wall(runs: &[Run]) -> Option<f64> {
     let walls: Vec<f64> = runs
         .iter()

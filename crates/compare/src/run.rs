@@ -1,5 +1,6 @@
 //! What is kept of a recording.
 
+use crate::comparable::counted_each;
 use crate::matching::Functions;
 use prof_profile::{EventId, Profile};
 use prof_report::keys::SortKey;
@@ -35,6 +36,13 @@ pub struct Run {
 }
 
 impl Run {
+    /// How its event is recorded so that each time it happens counts, where it was
+    /// sampled at a rate by which the kernel counts it wrong.
+    pub fn is_better_counted_by(&self) -> Option<String> {
+        let each = counted_each(&self.event);
+        (self.asked.1 && each != self.event).then_some(each)
+    }
+
     /// Reduces one event of a profile; rows are told apart by `keys`.
     pub fn new(name: &str, profile: &Profile, options: &TextOptions, event: EventId) -> Self {
         let about = profile.events.get(usize::from(event.0)).cloned();
