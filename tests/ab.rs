@@ -24,6 +24,7 @@ fn what_does_three_times_as_much_is_named() {
     };
     let program = program.to_str().expect("UTF-8");
     let kept = scratch().join("ab-kept");
+    let _ = std::fs::remove_dir_all(&kept);
     let keep = ["-n", "8", "--keep", kept.to_str().expect("UTF-8"), "--"];
     let value = json(
         &[
@@ -50,6 +51,10 @@ fn what_does_three_times_as_much_is_named() {
         .find(|one| one["name"] == "CPU time")
         .expect("CPU time");
     assert_eq!(cpu["verdict"], "slower", "{cpu}");
+    // A program of one megabyte begins with the recorder's pages.
+    assert!(measures.iter().all(|one| one["name"] != "peak memory"));
+    let notes = value["notes"].to_string();
+    assert!(notes.contains("peak memory is not known"), "{notes}");
     // What was kept is what any view opens.
     let report = prof(&[
         "report",
@@ -58,6 +63,32 @@ fn what_does_three_times_as_much_is_named() {
         kept.join("after-008.data").to_str().expect("UTF-8"),
     ]);
     assert!(report.succeeded("report").text().contains("first_cost"));
+}
+
+#[test]
+fn what_cannot_be_kept_or_drawn_is_refused_before_anything_runs() {
+    let kept = scratch().join("ab-kept-before");
+    std::fs::create_dir_all(&kept).expect("a folder");
+    std::fs::write(kept.join("after-003.data"), "of another trial").expect("written");
+    let kept = kept.to_str().expect("UTF-8");
+    for (options, told) in [
+        (["--keep", kept], "another trial (after-003.data)"),
+        (["--flamegraph", "x.folded"], "try: --flamegraph x.svg"),
+        (["--flamegraph", "x.png"], "try: --flamegraph x.svg"),
+        (["--flamegraph", "/nosuch/x.svg"], "no folder /nosuch"),
+    ] {
+        let words = [
+            &["ab", "-n", "2"][..],
+            &options,
+            &["--", "false", "--", "false"],
+        ]
+        .concat();
+        let out = prof(&words);
+        assert!(out.stderr.contains(told), "{}", out.stderr);
+        assert_eq!(out.code, 2, "{}", out.stderr);
+    }
+    let out = prof(&["ab", "-n", "2", "--dir", "/", "/nosuch", "--", "false"]);
+    assert!(out.stderr.contains("no folder /nosuch"), "{}", out.stderr);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 mod refused;
 
 use crate::input::NameOptions;
-use crate::outcome::{Outcome, UsageError};
+use crate::outcome::{Outcome, UsageError, say};
 use crate::pager::{paged_within, text_columns};
 use crate::recording::Input;
 use crate::refused::Refused;
@@ -381,11 +381,11 @@ impl Args {
                 match runs.iter().find(has) {
                     Some(run) => {
                         if let Some(each) = run.is_better_counted_by() {
-                            eprintln!(
-                                "prof: {}: {} was sampled at a rate, which counts it wrong; \
+                            say(&format!(
+                                "{}: {} was sampled at a rate, which counts it wrong; \
                                  try: prof record -e {each}",
                                 run.name, run.event
-                            );
+                            ));
                         }
                         run.total()
                     }

@@ -13,7 +13,7 @@ use prof_compare::{Comparison, ComparisonOptions, Measure, MeasureUnit, Run, Tri
 use prof_profile::EventId;
 use prof_record::options::Options;
 use prof_record::{CommandUsed, EndedBy, RecordError};
-use prof_report::picture::{PictureFormat, SVG};
+use prof_report::picture::{FOLDED, PictureFormat, SVG};
 use prof_statistics::{LOOKS, Pairing, is_look, level_of_a_look};
 use prof_symbolize::{Detail, Sources, Symbolizer};
 use prof_sys::Surroundings;
@@ -82,6 +82,14 @@ impl Folder {
     fn new(keep: Option<&PathBuf>) -> anyhow::Result<Self> {
         if let Some(path) = keep {
             fs::create_dir_all(path).with_context(|| format!("cannot make {}", path.display()))?;
+            // They would be mixed with those of this one by `before-*`.
+            if let Some(name) = earlier(path) {
+                return Err(usage(format!(
+                    "--keep {}: it holds recordings of another trial ({name})\n  \
+                     try: a folder that is not there yet",
+                    path.display()
+                )));
+            }
             return Ok(Self {
                 path: path.clone(),
                 is_kept: true,
@@ -107,6 +115,47 @@ impl Drop for Folder {
     }
 }
 
+/// The format of the picture of what changed; an error where it cannot be drawn or
+/// written.
+fn format_of(path: &Path) -> anyhow::Result<Option<PictureFormat>> {
+    let refused = |why: &str| {
+        let instead = path.with_extension("svg");
+        usage(format!(
+            "--flamegraph {}: {why}\n  try: --flamegraph {}",
+            path.display(),
+            instead.display()
+        ))
+    };
+    const DRAWN: &str = "what changed is drawn as .svg or .html";
+    let format = PictureFormat::of_name(path, None)
+        .map_err(|wrong| refused(&format!("{}; {DRAWN}", wrong.why)))?;
+    if format == Some(FOLDED) {
+        return Err(refused(DRAWN));
+    }
+    let folder = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty());
+    match folder.filter(|folder| !folder.is_dir()) {
+        Some(folder) => Err(usage(format!(
+            "--flamegraph {}: there is no folder {}",
+            path.display(),
+            folder.display()
+        ))),
+        None => Ok(format),
+    }
+}
+
+/// Recordings of an earlier trial in a folder: the first that is found.
+fn earlier(folder: &Path) -> Option<String> {
+    let mut names = fs::read_dir(folder).ok()?.flatten();
+    names.find_map(|entry| {
+        let name = entry.file_name().into_string().ok()?;
+        let of_side = |side: &&str| name.starts_with(&format!("{side}-"));
+        let is_one = name.ends_with(".data") && NAMES.iter().any(of_side);
+        is_one.then_some(name)
+    })
+}
+
 /// What becoming the command takes beside what the process had before, bytes: its
 /// signals, limits and the search for the program.
 const TO_BECOME: u64 = 256 << 10;
@@ -116,9 +165,7 @@ impl<'a> Pairs<'a> {
         let [before, after] = commands(args)?;
         // Before anything runs: the name may promise what is not drawn.
         let format = match &args.flamegraph {
-            Some(path) => {
-                PictureFormat::of_name(path, None).map_err(|wrong| usage(wrong.to_string()))?
-            }
+            Some(path) => format_of(path)?,
             None => None,
         };
         let sides = [Side::new(args, 0, before)?, Side::new(args, 1, after)?];
@@ -451,8 +498,15 @@ impl Side {
         let recorder = Recorder::try_parse_from(words);
         let recorder = recorder.map_err(|error| usage(error.to_string().trim()))?;
         let mut options = record::options(&recorder.args)?;
+        let directory = args.dir.get(which).cloned();
+        if let Some(missing) = directory.as_ref().filter(|it| !it.is_dir()) {
+            return Err(usage(format!(
+                "--dir: there is no folder {}",
+                missing.display()
+            )));
+        }
         options.around = Surroundings {
-            directory: args.dir.get(which).cloned(),
+            directory,
             variables: variables(args, which)?,
             is_silent: !args.show_output,
             has_no_output: false,

@@ -28,7 +28,7 @@ pub enum Incomparable {
     /// A recording without samples of the event.
     #[error(
         "{name} has no samples of {event} to compare\n  \
-         record longer or at a higher rate (-F); prof report shows why there are none"
+         record longer, or at a higher rate (-F)"
     )]
     NoSamples {
         /// The recording.
@@ -133,7 +133,7 @@ pub(crate) fn notes(before: &[Run], after: &[Run]) -> Vec<String> {
     {
         notes.push(format!(
             "recordings before took {before:.3} s, those after {after:.3} s; if they did not do \
-             the same work, compare with --by share or --per"
+             the same work, compare them with prof diff --by share or --per"
         ));
     }
     let damaged = distinct(&|run| match run.is_damaged {
