@@ -24,7 +24,7 @@ pub struct Changed {
 /// How changes are judged.
 #[derive(Debug, Clone, Copy)]
 pub struct Judging {
-    /// Rows below this cost on both sides together, percent of the total
+    /// Paths below this cost on both sides together, percent of the total
     /// before, are not judged.
     pub least: f64,
     /// A change smaller than this, percent of the total before, counts as none.
@@ -151,7 +151,7 @@ impl Changes {
         let totals = [paths[0].1, paths[1].1];
         let whole = totals[0].max(f64::MIN_POSITIVE);
         let factors = totals.map(|total| 100.0 * total / whole);
-        let judge = |of: [Vec<Figure>; 2]| {
+        let judge = |of: [Vec<Figure>; 2], least: f64| {
             let [before, after] = of;
             let before = figures(&before, factors[0]);
             let after = figures(&after, factors[1]);
@@ -160,10 +160,11 @@ impl Changes {
                 .zip(after)
                 .map(|(before, after)| (vec![before], vec![after]))
                 .collect();
-            changed(&both, judging)
+            changed(&both, Judging { least, ..judging })
         };
         let figures_of = |shares: &[Share]| shares.iter().map(Share::figure).collect();
-        let of_paths = judge([figures_of(&paths[0].0), figures_of(&paths[1].0)]);
+        let of_paths = [figures_of(&paths[0].0), figures_of(&paths[1].0)];
+        let of_paths = judge(of_paths, judging.least);
         let functions = sides.map(functions);
         let mut keys: Vec<u32> = functions
             .iter()
@@ -179,8 +180,9 @@ impl Changes {
                     .collect()
             })
         };
-        let own = judge(pick(&|side| side.own));
-        let total = judge(pick(&|side| side.total));
+        // As a table of all of them has it (prof diff); of a picture most paths are tiny.
+        let own = judge(pick(&|side| side.own), 0.0);
+        let total = judge(pick(&|side| side.total), 0.0);
         let both = keys.iter().zip(own.into_iter().zip(total));
         let functions = both.filter_map(|(key, (own, total))| {
             let found = [0, 1].map(|side: usize| functions[side].get(key));
