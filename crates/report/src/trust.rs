@@ -502,6 +502,7 @@ fn cut_stacks(profile: &Profile, caveats: &mut Vec<Caveat>) {
             let (cause, cure) = match chain_end(end, trust.chain_source) {
                 _ if is_jit => (MADE_AT_RUN_TIME, run_time_code::whole_stacks(profile)),
                 (cause, LARGER_PIECE) => (cause, more_of_each_stack(profile).into()),
+                (cause, _) if end == ChainEnd::RecorderLate => (cause, lower_rate(profile).into()),
                 (cause, cure) => (cause, cure.into()),
             };
             let is_of_these = |dso: DsoId| match profile.dso(dso).kind {
@@ -546,7 +547,21 @@ fn more_of_each_stack(profile: &Profile) -> &'static str {
     match by_rate.iter().map(|event| event.asked).max() {
         Some(hz) if hz > HIGHEST_WITH_MOST => "record at a lower rate (-F 999)",
         None if !by_period.is_empty() => LARGER_PIECE,
-        Some(_) | None => "record at a lower rate (-F 99)",
+        Some(_) | None => lower_rate(profile),
+    }
+}
+
+/// Where nothing that is known makes it better.
+const NO_CURE: &str = "";
+
+/// The cure by the lowest rate; none where that was asked for, and of waits alone,
+/// which have no rate.
+fn lower_rate(profile: &Profile) -> &'static str {
+    let own_rates = profile.events.iter().filter(|event| !event.is_off_cpu);
+    let mut rates = own_rates.map(|event| (event.asked, event.is_freq));
+    match rates.any(|(asked, is_freq)| asked > 99 || !is_freq) {
+        true => "record at a lower rate (-F 99)",
+        false => NO_CURE,
     }
 }
 

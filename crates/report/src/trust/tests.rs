@@ -195,14 +195,16 @@ fn a_larger_piece_is_advised_only_where_there_is_one() {
     assert!(cure(999, true).contains("lower rate (-F 99)"));
     assert!(cure(4000, true).contains("lower rate (-F 999)"));
     assert!(cure(999, false).contains("larger piece"));
-    // Of waits, whatever clock shows them.
+    assert_eq!(cure(99, true), "");
+    // Both clocks as one event, which has no rate of its own.
     assert!(cure(0, false).contains("lower rate (-F 99)"));
     let waits = Event {
         asked: 1,
         is_off_cpu: true,
         ..Event::default()
     };
-    assert!(cure_of(waits).contains("lower rate (-F 99)"));
+    // Waits alone have no rate.
+    assert_eq!(cure_of(waits), "");
     // Also at a low rate less of what is beyond the piece is read without it.
     for option in ["--no-deep-stacks", "--no-deep"] {
         let bare = ["prof", "record", "-g", option, "./app"];
