@@ -62,6 +62,8 @@ impl Chosen {
         let plain = share * (1.0 - share);
         let effective = match (plain > 0.0, variance > 0.0) {
             (true, true) => plain / variance,
+            // Nothing was left to chance.
+            _ if all.sum > 0.0 && all.variance == 0.0 => f64::INFINITY,
             _ => all.samples as f64,
         };
         Share {

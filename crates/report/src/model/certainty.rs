@@ -31,8 +31,8 @@ struct Trace {
     /// By sample: index of its cell, `u32::MAX` for hidden ones; or number of its path.
     cells: Vec<u32>,
     loss: Loss,
-    /// By sample its period and for how many waits it stands, where some were
-    /// chosen by chance to stand for others; else empty.
+    /// By sample its period and for how many waits it stands, of waits, and where some
+    /// were chosen by chance to stand for others; else empty.
     chosen: Vec<(f64, f64)>,
 }
 
@@ -267,7 +267,11 @@ impl<'s, 'p> Taken<'s, 'p> {
             cells: Vec::with_capacity(most),
             weights: Weights::default(),
             chosen: Vec::new(),
-            are_chosen: false,
+            // Each wait is known, and its length: nothing was left to chance but which
+            // stand for others.
+            are_chosen: scene
+                .event()
+                .is_some_and(|event| event.is_off_cpu && event.lost == 0),
         }
     }
 
@@ -431,6 +435,33 @@ mod tests {
         assert_eq!(samples.collect::<Vec<_>>(), [(0, 10), (8, 8), (0, 7)]);
         let shares = sure.iter().map(|it| it.total.share);
         assert_eq!(shares.collect::<Vec<_>>(), [1.0, 0.8, 0.7]);
+    }
+
+    #[test]
+    fn waits_that_are_all_known_are_sure() {
+        let mut sketch = Sketch::new();
+        let task = sketch.task(1, 1, "a");
+        for at in 0..40_u64 {
+            let stack = ["app:f", "app:g"][usize::from(at == 7)];
+            sketch.sample(task, stack, at, 10 + at);
+        }
+        let interval = |sketch: &Sketch| {
+            let scene = Scene::new(&sketch.profile, Selection::default());
+            let options = RowsOptions::by(vec![SYMBOL.apart()]);
+            let rows = Rows::new(&scene, &options);
+            let certainty = Certainty::new(&scene, (&rows, &options), false, false);
+            let of_g = rows.list().last().expect("two rows");
+            certainty.of(of_g.key).own.interval(0.95)
+        };
+        let sampled = interval(&sketch);
+        assert!(sampled.high - sampled.low > 0.01, "{sampled:?}");
+        sketch.profile.events[0].is_off_cpu = true;
+        let known = interval(&sketch);
+        let share = 17.0 / f64::from((0..40).map(|at| 10 + at).sum::<i32>());
+        assert!((known.low - share).abs() < 1e-9 && (known.high - share).abs() < 1e-9);
+        // What was lost may have been anything.
+        sketch.profile.events[0].lost = 1;
+        assert!(interval(&sketch).high > known.high);
     }
 
     #[test]
