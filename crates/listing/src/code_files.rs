@@ -42,6 +42,21 @@ impl FileCode {
         self
     }
 
+    /// Why a file, which may be known by the names that the recording carries of it, has
+    /// no code of a function there.
+    fn why_no_code(&self, profile: &Profile, function: &Function) -> NoCode {
+        let here = Self::new(Arc::new(Symbolizer::new(self.symbolizer.sources().clone())));
+        match here.open(profile, function.dso) {
+            Err(NoCode(why)) => NoCode(format!(
+                "{why}; the recording has names of it, but not its code"
+            )),
+            Ok(_) => {
+                let path = profile.name(profile.dso(function.dso).path);
+                NoCode(format!("{path} holds no code at {:#x}", function.start))
+            }
+        }
+    }
+
     fn open(&self, profile: &Profile, dso: DsoId) -> Result<Arc<SymbolFile>, NoCode> {
         let about = profile.dso(dso);
         let path = profile.name(about.path);
@@ -166,10 +181,7 @@ impl CodeSource for FileCode {
         }
         let file = self.open(profile, function.dso)?;
         let size = function.size.min(LONGEST_FUNCTION);
-        let missing = || {
-            let path = profile.name(profile.dso(function.dso).path);
-            NoCode(format!("{path} holds no code at {:#x}", function.start))
-        };
+        let missing = || self.why_no_code(profile, function);
         let bytes = file.text_bytes(function.start, size).ok_or_else(missing)?;
         if bytes.is_empty() {
             return Err(missing());
