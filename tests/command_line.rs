@@ -86,7 +86,6 @@ fn what_is_of_one_recording_is_refused_beside_diff() {
     let of_one = [
         &["-i", "c"][..],
         &["c"],
-        &["--clock", "off"],
         &["-H"],
         &["-s", "dso"],
         &["-F", "sample"],

@@ -156,7 +156,11 @@ pub(crate) fn origin(features: &Features, kernel_build_id: Option<prof_abi::Buil
             .map(|part| part.to_string_lossy().into_owned())
             .collect(),
         kernel_build_id,
-        time_range: features.sample_time().map(|time| (time.first, time.last)),
+        // perf inject writes zeros, as perf reads them: no times.
+        time_range: features
+            .sample_time()
+            .filter(|time| time.last > 0)
+            .map(|time| (time.first, time.last)),
         wall_clock: features
             .clock_data()
             .map(|data| (data.wall_clock, data.clock)),

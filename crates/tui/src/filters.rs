@@ -190,9 +190,14 @@ pub(super) fn set_time(selection: &mut Selection, range: Option<TimeRange>) {
     selection.scope.times = range.into_iter().collect();
 }
 
-/// The time, ns, that all times on the screen are counted from: the first sample's.
+/// The time, ns, that all times on the screen are counted from: the first sample's,
+/// which not every file tells by itself.
 pub(super) fn origin_of_times(profile: &Profile) -> u64 {
-    profile.origin.time_range.map_or(0, |(first, _)| first)
+    let first = || profile.samples.get(0).map_or(0, |sample| sample.time);
+    profile
+        .origin
+        .time_range
+        .map_or_else(first, |(first, _)| first)
 }
 
 /// What is in force, one text each, for the header. Not escaped.
