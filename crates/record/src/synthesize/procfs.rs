@@ -87,9 +87,16 @@ pub(super) fn namespaces(pid: u32, tid: u32) -> [Namespace; 7] {
     })
 }
 
-/// The text of /proc/PID/maps.
+/// The text of /proc/PID/maps. Of a process whose first thread has ended that is empty:
+/// then of another thread.
 pub(super) fn maps(pid: u32) -> io::Result<Vec<u8>> {
-    fs::read(format!("/proc/{pid}/maps"))
+    let own = fs::read(format!("/proc/{pid}/maps"))?;
+    if !own.is_empty() {
+        return Ok(own);
+    }
+    let threads = fs::read_dir(format!("/proc/{pid}/task"))?.flatten();
+    let mut of_threads = threads.filter_map(|thread| fs::read(thread.path().join("maps")).ok());
+    Ok(of_threads.find(|maps| !maps.is_empty()).unwrap_or(own))
 }
 
 /// `start-end rwxp offset major:minor inode   path`, hex but for the inode.
