@@ -26,6 +26,9 @@ class Flame {
         this.spacer = make("div", { class: "spacer" });
         holder.classList.add("flame");
         holder.append(this.canvas, this.spacer);
+        // How much is hidden below: the browser moves what it shows when there is more
+        // room, before anybody is told of that.
+        this.hidden_below = 0;
         holder.addEventListener("scroll", () => this.draw());
         this.canvas.addEventListener("mousemove", (event) => this.hover(event));
         this.canvas.addEventListener("mouseleave", () => this.events.hover(null));
@@ -83,13 +86,13 @@ class Flame {
     /** Another height is only seen more of. */
     resized() {
         const { clientWidth, clientHeight } = this.holder;
-        // What is at the bottom stays there where callers are below.
-        const lower = this.grows_up && this.height ? this.height - clientHeight : 0;
-        this.height = clientHeight;
         if (this.width !== clientWidth) {
             this.lay_out();
         }
-        this.holder.scrollTop += lower;
+        // What is at the bottom stays there where callers are below.
+        if (this.grows_up) {
+            this.holder.scrollTop = this.holder.scrollHeight - clientHeight - this.hidden_below;
+        }
         this.draw();
     }
 
@@ -180,6 +183,8 @@ class Flame {
     }
 
     draw() {
+        const { scrollHeight, scrollTop, clientHeight } = this.holder;
+        this.hidden_below = Math.max(0, scrollHeight - scrollTop - clientHeight);
         const ratio = window.devicePixelRatio || 1;
         const height = this.holder.clientHeight;
         const { canvas, width } = this;
