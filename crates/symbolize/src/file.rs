@@ -228,11 +228,40 @@ impl FileOnDisk {
     }
 
     /// The source lines of `start..end`, by address; none without debug
-    /// information.
+    /// information and Go's own table.
     pub(crate) fn line_rows(&self, start: Svma, end: Svma) -> Vec<LineRow> {
-        self.debug_info(&self.tables(), Detail::Source)
-            .map(|info| info.lines(start, end))
-            .unwrap_or_default()
+        let tables = self.tables();
+        let info = self.debug_info(&tables, Detail::Source);
+        let rows = info.map(|info| info.lines(start, end)).unwrap_or_default();
+        match rows.is_empty() {
+            true => self.rows_by_go(&tables, start, end),
+            false => rows,
+        }
+    }
+
+    /// The same of Go's own table, which is asked for each address.
+    fn rows_by_go(&self, tables: &Tables, start: Svma, end: Svma) -> Vec<LineRow> {
+        /// Longer functions have lines up to here, bytes.
+        const LONGEST: u64 = 64 << 10;
+        let mut rows: Vec<LineRow> = Vec::new();
+        let end = end.0.min(start.0.saturating_add(LONGEST));
+        for address in start.0..end {
+            let Some(source) = self.by_go(tables, Svma(address), Detail::Source) else {
+                continue;
+            };
+            let Some(frame) = source.frames.into_iter().next() else {
+                continue;
+            };
+            let last = rows.last();
+            if last.is_none_or(|last| (&last.file, last.line) != (&frame.file, frame.line)) {
+                rows.push(LineRow {
+                    address: Svma(address),
+                    file: frame.file,
+                    line: frame.line,
+                });
+            }
+        }
+        rows
     }
 
     /// Puts together what the symbol table and the debug information say.
