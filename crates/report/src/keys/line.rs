@@ -76,6 +76,10 @@ pub(crate) fn srcline(scene: &Scene<'_>, site: Option<&Site>, full_paths: bool) 
     let own = site.address.filter(|_| !site.is_bare(profile));
     let at = own.unwrap_or(function.start);
     if function.unnamed.is_none() {
+        // Functions that a runtime names may stand anywhere: nobody knows where they begin.
+        if function.start.0 == 0 {
+            return escape::terminal(site.name(profile)).into_owned();
+        }
         let offset = at.0.wrapping_sub(function.start.0);
         return format!("{}+{offset}", escape::terminal(site.name(profile)));
     }

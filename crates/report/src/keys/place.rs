@@ -179,7 +179,10 @@ pub(crate) fn write_line(
     };
     let dso = profile.dso(location.dso);
     let at = address_in_file(location, function);
-    let _ = if function.unnamed.is_none() {
+    let _ = if function.unnamed.is_none() && function.start.0 == 0 {
+        // Where it begins is not known.
+        write!(out, "{}", profile.name(function.name))
+    } else if function.unnamed.is_none() {
         let distance = at.wrapping_sub(function.start.0);
         write!(out, "{}+{distance}", profile.name(function.name))
     } else if dso.kind == DsoKind::Unknown {

@@ -191,7 +191,11 @@ impl<'a> Frames<'a> {
         let function = site.function(self.profile);
         let at = site.address.unwrap_or(function.start);
         if function.unnamed.is_none() {
-            let offset = at.0.wrapping_sub(function.start.0);
+            // Where a runtime's function begins is not known, and nothing is shown of it.
+            let offset = match function.start.0 {
+                0 => 0,
+                start => at.0.wrapping_sub(start),
+            };
             return [1, number(function.name), offset];
         }
         let dso = self.profile.dso(site.dso);
