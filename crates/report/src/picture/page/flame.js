@@ -86,12 +86,14 @@ class Flame {
     /** Another height is only seen more of. */
     resized() {
         const { clientWidth, clientHeight } = this.holder;
+        const below = this.hidden_below;
         if (this.width !== clientWidth) {
             this.lay_out();
         }
+        this.height = clientHeight;
         // What is at the bottom stays there where callers are below.
         if (this.grows_up) {
-            this.holder.scrollTop = this.holder.scrollHeight - clientHeight - this.hidden_below;
+            this.holder.scrollTop = this.holder.scrollHeight - clientHeight - below;
         }
         this.draw();
     }
@@ -184,7 +186,10 @@ class Flame {
 
     draw() {
         const { scrollHeight, scrollTop, clientHeight } = this.holder;
-        this.hidden_below = Math.max(0, scrollHeight - scrollTop - clientHeight);
+        // In another height nothing was put back where it was yet.
+        if (clientHeight === this.height) {
+            this.hidden_below = Math.max(0, scrollHeight - scrollTop - clientHeight);
+        }
         const ratio = window.devicePixelRatio || 1;
         const height = this.holder.clientHeight;
         const { canvas, width } = this;

@@ -417,7 +417,7 @@ const steps = {
         await page.eval(`${dataset}.theme = "auto"`);
     },
 
-    async "the outermost callers stay in sight in a window that gets lower"(page) {
+    async "the outermost callers stay in sight in a window that gets lower or higher"(page) {
         const style = "document.getElementById('graph').style";
         await page.eval(`${style}.flex = "none", ${style}.height = "60px"`);
         await page.until("profile_page.graph.height === 60");
@@ -425,6 +425,12 @@ const steps = {
         await page.eval(`${style}.height = "45px"`);
         await page.until("profile_page.graph.height === 45");
         assert(await page.eval("profile_page.graph.top(0) + 19") <= 45, `${await page.eval("profile_page.graph.top(0)")}`);
+        for (const height of [25, 55]) {
+            await page.eval(`${style}.height = "${height}px"`);
+            await page.until(`profile_page.graph.height === ${height}`);
+            const bottom = await page.eval("profile_page.graph.top(0) + 19");
+            assert(bottom > height - 4 && bottom <= height, `${bottom} of ${height}`);
+        }
         await page.eval(`${style}.flex = ${style}.height = ""`);
         await page.until("profile_page.graph.height > 100");
     },
