@@ -14,6 +14,8 @@ const MS: u64 = 1_000_000;
 /// made at 40 ms and lives for 20 ms.
 pub(super) fn profile() -> Profile {
     let mut sketch = Sketch::new();
+    // Times are told from there on.
+    sketch.profile.origin.time_range = Some((0, 100 * MS));
     sketch.profile.events[0].weight_is_ns = true;
     sketch.profile.events.push(Event {
         name: "offcpu-time".to_owned(),
@@ -102,6 +104,18 @@ fn each_thread_has_a_lane_and_its_time_is_the_sum_of_what_it_did() {
         "{screen}"
     );
     assert!(screen.contains("8 worker lived 20.0 ms"), "{screen}");
+}
+
+#[test]
+fn what_is_before_the_first_sample_has_a_sign() {
+    let mut profile = profile();
+    profile.origin.time_range = Some((5 * MS, 100 * MS));
+    let screen = Bench::new(profile, 118, 20).keys("7j").screen();
+    assert!(screen.contains("│-5.0 ms "), "{screen}");
+    assert!(
+        screen.contains("\n-5.0 ms: the thread did not live then"),
+        "{screen}"
+    );
 }
 
 #[test]
