@@ -399,7 +399,8 @@ fn nothing(profile: &Profile, symbol: Option<&str>, limit: f64) -> String {
     }
     let Some(symbol) = symbol else {
         return format!(
-            "no function has {limit} % of the weight\n  try: a smaller --percent-limit"
+            "no function has {limit} % of the weight{}\n  try: a smaller --percent-limit",
+            of_no_name(profile)
         );
     };
     let functions = profile.functions.iter();
@@ -414,13 +415,35 @@ fn nothing(profile: &Profile, symbol: Option<&str>, limit: f64) -> String {
     let near = near(symbol, names);
     if near.is_empty() {
         return format!(
-            "no function with samples is called {symbol}\n  try: prof report --stdio -i FILE   (lists them)"
+            "no function with samples is called {symbol}{}\n  try: prof report --stdio -i FILE   \
+             (lists them)",
+            of_no_name(profile)
         );
     }
     format!(
         "no function with samples is called {symbol}\n  these come near: {}",
         near.join(", ")
     )
+}
+
+/// Where much of what ran has no name, how much: its code cannot be asked for.
+fn of_no_name(profile: &Profile) -> String {
+    let (mut all, mut unnamed) = (0_u64, 0_u64);
+    for sample in profile.samples.iter() {
+        all = all.saturating_add(sample.period);
+        let innermost = profile.stacks.locations(sample.stack).next();
+        let frame = innermost.and_then(|location| profile.frames_at(location).first());
+        if frame.is_some_and(|frame| profile.function(frame.function).unnamed.is_some()) {
+            unnamed = unnamed.saturating_add(sample.period);
+        }
+    }
+    let share = 100.0 * unnamed as f64 / all.max(1) as f64;
+    match share >= 1.0 {
+        true => format!(
+            "\n  {share:.0} % of the weight is in code without a name: prof report says why"
+        ),
+        false => String::new(),
+    }
 }
 
 #[cfg(test)]

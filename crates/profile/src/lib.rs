@@ -45,7 +45,8 @@ pub use clocks::{Clock, NoClock, WAKE_EVENTS};
 pub use detail::{Counting, Detail, TakenBranch};
 pub use dso::{Dso, DsoId, DsoKind};
 pub use location::{
-    Frame, FrameRange, Function, FunctionId, JitFileFault, Location, LocationId, UnnamedReason,
+    Frame, FrameRange, Function, FunctionId, JitFileFault, Location, LocationId, UNKNOWN_PYTHON,
+    UnnamedReason,
 };
 pub use names::{NameId, Names};
 pub use plural::{plural, several, were};

@@ -112,7 +112,13 @@ pub enum UnnamedReason {
     NotInPerfMap,
     /// A perf map or jitdump exists, but was not used.
     PerfMapRefused(JitFileFault),
+    /// It is an interpreter's frame, and what ran there could not be read while it did.
+    /// Such frames have a name that says so ([`UNKNOWN_PYTHON`]).
+    NotReadInTime,
 }
+
+/// The name of frames of Python functions that are not known.
+pub const UNKNOWN_PYTHON: &str = "py::(unknown)";
 
 /// Why a file in which a process names its run-time code was not used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

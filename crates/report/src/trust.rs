@@ -734,6 +734,10 @@ pub fn unnamed(reason: UnnamedReason) -> (&'static str, &'static str) {
              (java -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit)",
         ),
         UnnamedReason::PerfMapRefused(fault) => jit_file_fault(fault),
+        UnnamedReason::NotReadInTime => (
+            "what Python ran there could not be read while it did, py::(unknown)",
+            "",
+        ),
         _ => ("the reason is not known to this version", ""),
     }
 }

@@ -8,7 +8,8 @@ use prof_live::LiveSummary;
 use prof_perfdata::Events;
 use prof_profile::{
     ChainEnd, ChainSource, Damage, DroppedCount, DsoId, DsoKind, Event, EventId, LocationId,
-    NameId, Profile, Samples, StackId, StackSource, StackTree, Trust, UnnamedReason,
+    NameId, Profile, Samples, StackId, StackSource, StackTree, Trust, UNKNOWN_PYTHON,
+    UnnamedReason,
 };
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
@@ -383,7 +384,9 @@ fn count_frames(
         for frame in profile.frames_at(LocationId(location)) {
             frames += count;
             let function = profile.function(frame.function);
-            if let Some(reason) = function.unnamed {
+            let is_unread = || profile.name(function.name) == UNKNOWN_PYTHON;
+            let unread = || is_unread().then_some(UnnamedReason::NotReadInTime);
+            if let Some(reason) = function.unnamed.or_else(unread) {
                 *unnamed.entry((function.dso, reason)).or_default() += count;
             }
         }
@@ -467,6 +470,24 @@ mod tests {
         let unknown = DsoId(profile.dsos.len() as u32 - 1);
         let left_out = unnamed.get(&(unknown, UnnamedReason::NoMapping));
         assert_eq!(left_out, Some(&5));
+    }
+
+    #[test]
+    fn a_python_function_that_was_not_read_has_no_name() {
+        let mut sketch = Sketch::new();
+        let task = sketch.task(1, 1, "app");
+        sketch.sample(task, "app:main;app:py::main;app:py::(unknown)", 1, 10);
+        sketch.sample(task, "app:main;app:py::(unknown);app:py::leaf", 2, 10);
+        let profile = sketch.profile;
+        let (frames, unnamed) = count_frames(&profile, &outline(&profile).seen, 0);
+        let unnamed: Vec<_> = unnamed
+            .iter()
+            .map(|(&(_, why), &count)| (why, count))
+            .collect();
+        assert_eq!(
+            (frames, unnamed),
+            (6, vec![(UnnamedReason::NotReadInTime, 2)])
+        );
     }
 
     #[test]

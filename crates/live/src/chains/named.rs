@@ -23,7 +23,7 @@ const JAVA: &str = "[java] ";
 const JIT: &str = "[jit] ";
 /// A Python function whose code object was not seen before: its memory may have
 /// been used again since.
-pub(super) const UNKNOWN: &str = "py::(unknown)";
+pub(super) const UNKNOWN: &str = prof_profile::UNKNOWN_PYTHON;
 /// What is shown where the method cannot be told.
 const INTERPRETER: &str = "Interpreter";
 /// Most names, and most ranges of one process, that are told.
