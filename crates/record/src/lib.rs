@@ -33,6 +33,7 @@ mod attach;
 pub mod branches;
 pub mod catalog;
 pub mod cgroup;
+mod choosing;
 pub mod commands;
 mod consumer;
 mod control;

@@ -7,6 +7,7 @@
 //!             └── read ◄───────┘      memory of deep stacks, one for each CPU
 //! ```
 
+use crate::choosing::{gate, thinner};
 use crate::consumer::{Consume, Taker};
 use crate::control::{Control, EndedBy};
 use crate::descendants::Descendants;
@@ -36,7 +37,7 @@ use crate::tree::{Shares, Tree};
 use crate::trim::Trim;
 use crate::unwinding::{self, Unwinding};
 use crate::waits::{
-    self, FloodGate, OfRecording, Parts, ReadAlso, Sleepers, Thinner, Waits, Watch, Watcher, Whom,
+    self, OfRecording, Parts, ReadAlso, Sleepers, Thinner, Waits, Watch, Watcher, Whom,
 };
 use crate::witness::WitnessSamples;
 use crate::writing::{FLUSH_EVERY, Parting, Writing, Written};
@@ -45,10 +46,9 @@ use prof_live::Switches;
 use prof_perfdata::GroupDescription;
 use prof_perfdata::write::{EventDescription, Features, Packing};
 use prof_sys::prompt::run_soon;
-use prof_sys::{Launched, RandomChoice, RingView};
+use prof_sys::{Launched, RingView};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::thread::{self, Scope, ScopedJoinHandle};
 
@@ -629,42 +629,6 @@ fn waits<'a>(
         parts: &shared.parts,
     };
     Waits::new(of, written)
-}
-
-/// What lets the kernel choose which leavings it samples.
-fn thinner(options: &Options, set: &OpenSet) -> Option<Thinner> {
-    let most = options.waits?.stacks?;
-    let is_of_waits = |event: &&OpenEvent| waits::is_of_waits(&event.planned.name);
-    let event = set.events.iter().find(is_of_waits)?;
-    if !waits::wants_thinned(options) || !waits::has_stacks(&event.planned.attr) {
-        return None;
-    }
-    let clock = options.used_clock()?.id;
-    let choice = match &set.choice {
-        Some(choice) => choice.clone(),
-        None => Arc::new(choice_of_own(event)?),
-    };
-    Some(Thinner::new(most, clock, choice))
-}
-
-/// What the draining thread does about floods of samples of leaving.
-fn gate(thinner: &Thinner, set: &OpenSet) -> Option<FloodGate> {
-    /// Header and fields but registers and stack.
-    const OTHERS: u64 = 80;
-    let is_of_waits = |event: &&OpenEvent| waits::is_of_waits(&event.planned.name);
-    let attr = &set.events.iter().find(is_of_waits)?.planned.attr;
-    let registers = 8 * u64::from(attr.sample_regs_user.count_ones());
-    Some(thinner.gate(OTHERS + registers + u64::from(attr.sample_stack_user)))
-}
-
-/// What chooses among the samples that an event makes itself; `None` where the kernel
-/// does not let this user.
-fn choice_of_own(event: &OpenEvent) -> Option<RandomChoice> {
-    let choice = RandomChoice::new().ok()?;
-    for open in &event.descriptors {
-        choice.attach(&open.event).ok()?;
-    }
-    Some(choice)
 }
 
 /// All rings, and the CPUs of those that are of one.
