@@ -156,9 +156,9 @@ fn earlier(folder: &Path) -> Option<String> {
     })
 }
 
-/// What becoming the command takes beside what the process had before, bytes: its
-/// signals, limits and the search for the program.
-const TO_BECOME: u64 = 256 << 10;
+/// What becoming the command may take beside what the process had before, bytes: its
+/// signals, limits and the search for the program, each of which maps 64 KiB of our code.
+const TO_BECOME: u64 = 1 << 20;
 
 impl<'a> Pairs<'a> {
     pub(super) fn new(args: &'a Args) -> anyhow::Result<Self> {
