@@ -2,6 +2,7 @@
 
 use crate::open::{OpenEvent, OpenSet};
 use crate::options::Options;
+use crate::planned::Role;
 use crate::waits::{self, FloodGate, Thinner};
 use prof_sys::RandomChoice;
 use std::sync::Arc;
@@ -22,12 +23,18 @@ pub(crate) fn thinner(options: &Options, set: &OpenSet) -> Option<Thinner> {
     Some(Thinner::new(most, clock, choice))
 }
 
-/// What the draining thread does about floods of samples of leaving.
+/// What the draining thread does about floods of samples of leaving; nothing where rings
+/// hold other samples, too, since their bytes do not tell which.
 pub(crate) fn gate(thinner: &Thinner, set: &OpenSet) -> Option<FloodGate> {
     /// Header and fields but registers and stack.
     const OTHERS: u64 = 80;
     let is_of_waits = |event: &&OpenEvent| waits::is_of_waits(&event.planned.name);
+    let mut sampling = set.events.iter();
+    let others = sampling.any(|it| it.planned.role == Role::Samples && !is_of_waits(&it));
     let attr = &set.events.iter().find(is_of_waits)?.planned.attr;
+    if others {
+        return None;
+    }
     let registers = 8 * u64::from(attr.sample_regs_user.count_ones());
     Some(thinner.gate(OTHERS + registers + u64::from(attr.sample_stack_user)))
 }

@@ -244,6 +244,10 @@ impl FileOnDisk {
         /// Longer functions have lines up to here, bytes.
         const LONGEST: u64 = 64 << 10;
         let mut rows: Vec<LineRow> = Vec::new();
+        // Most files have none, and are not asked a thousand times for it.
+        if self.go_names(tables).is_none() {
+            return rows;
+        }
         let end = end.0.min(start.0.saturating_add(LONGEST));
         for address in start.0..end {
             let Some(source) = self.by_go(tables, Svma(address), Detail::Source) else {
@@ -304,8 +308,13 @@ impl FileOnDisk {
 
     /// What the function table of a Go program says of an address.
     fn by_go(&self, tables: &Tables, svma: Svma, detail: Detail) -> Option<Source> {
+        let go = self.go_names(tables)?;
+        go.find(&self.runtime, svma, detail)
+    }
+
+    fn go_names<'t>(&self, tables: &'t Tables) -> Option<&'t GoNames> {
         let go = tables.go.get_or_init(|| GoNames::load(&self.runtime));
-        go.as_ref()?.find(&self.runtime, svma, detail)
+        go.as_ref()
     }
 
     /// An address without a name, with the function that it is in.
