@@ -1,7 +1,7 @@
 //! `prof check`: budgets that are kept, exceeded, or not decided.
 
 use crate::diff::{record_user_time, texts};
-use crate::oracle::{compiled, prof, scratch};
+use crate::oracle::{compiled, fixture, prof, scratch};
 use std::path::{Path, PathBuf};
 
 /// Recordings of so many runs that do so many units of the first function's
@@ -88,4 +88,27 @@ fn what_cannot_be_checked_says_why() {
     }
     let out = prof(&["check", "-b", "f <= 3%", "/no/such/recording"]);
     assert_eq!(out.code, 1, "{}", out.stderr);
+}
+
+#[test]
+fn a_recording_is_one_run_of_a_side_however_it_is_named() {
+    let one = fixture("recordings/local/perf7.2-user.data");
+    let one = one.to_str().expect("UTF-8");
+    let link = scratch().join("check-the-same.data");
+    let _ = std::fs::remove_file(&link);
+    std::os::unix::fs::symlink(one, &link).expect("a link");
+    let link = link.to_str().expect("UTF-8");
+    let both = format!("{one},{link}");
+    for arguments in [
+        &["check", "-b", "f <= 3%", one, link][..],
+        &["check", "-b", "total <= 2x", "--baseline", one, link, "--", one],
+        &["diff", "--before", one, link, "--after", one],
+        &["flamegraph", "--diff", &both, one],
+    ] {
+        let out = prof(arguments);
+        assert_eq!(out.code, 2, "{arguments:?}: {}", out.stderr);
+        assert!(out.stderr.contains("are one recording"), "{}", out.stderr);
+    }
+    // The two sides of an A/A comparison may be one file.
+    assert_eq!(prof(&["diff", "-f", one, one]).code, 0);
 }

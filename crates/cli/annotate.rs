@@ -8,7 +8,7 @@ use crate::cpu_list::{CpuList, check_cpus, cpus};
 use crate::hottest::{by_weight, by_whole_weight, is_hot};
 use crate::input::NameOptions;
 use crate::near::near;
-use crate::outcome::{Outcome, UsageError};
+use crate::outcome::{Outcome, UsageError, say};
 use crate::pager::{paged, text_columns};
 use crate::recording::Input;
 use crate::refused::Refused;
@@ -22,6 +22,8 @@ use prof_report::code::{Build, FunctionView, Syntax};
 use prof_report::model::{Scene, Scope, Selection};
 use prof_report::text::{Grouping, event_tables, events_title};
 use refused::OfAnnotate;
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -230,6 +232,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
     };
     let listings = Listings {
         args,
+        sources: RefCell::default(),
         symbol,
         profile: &profile,
         source: &source,
@@ -243,8 +246,11 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
         Ok(is_any)
     })
     .context("cannot write to stdout")?;
+    if !args.text.quiet {
+        listings.sources.borrow().say();
+    }
     if !is_any {
-        bail!("{}", nothing(&profile, symbol, args.percent_limit));
+        bail!("{}", nothing(&profile, symbol, args));
     }
     Ok(outcome)
 }
@@ -252,6 +258,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
 /// What all listings share.
 struct Listings<'a> {
     args: &'a Args,
+    sources: RefCell<Sources>,
     symbol: Option<&'a str>,
     profile: &'a Profile,
     source: &'a FileCode,
@@ -290,6 +297,9 @@ impl Listings<'_> {
             });
             if is_left_out {
                 continue;
+            }
+            if !self.args.no_source {
+                self.sources.borrow_mut().note(&views);
             }
             let text = annotate::text(self.profile, &views, &title, self.options(counts));
             writeln!(out, "{text}")?;
@@ -355,6 +365,39 @@ impl Listings<'_> {
     }
 }
 
+/// What is to be known of the sources of functions that were shown.
+#[derive(Debug, Default)]
+struct Sources {
+    newer: BTreeSet<Arc<str>>,
+    absent: BTreeSet<Arc<str>>,
+}
+
+impl Sources {
+    fn note(&mut self, views: &[FunctionView]) {
+        for file in views.iter().flat_map(|view| &view.files) {
+            match (&file.text, file.is_newer) {
+                (None, _) => self.absent.insert(Arc::clone(&file.path)),
+                (Some(_), true) => self.newer.insert(Arc::clone(&file.path)),
+                (Some(_), false) => false,
+            };
+        }
+    }
+
+    fn say(&self) {
+        for (files, what) in [
+            (&self.newer, "newer than the program: lines may be others than those that ran"),
+            (&self.absent, "not here, so that its lines have no text (try: --prefix DIR)"),
+        ] {
+            let more = files.len().saturating_sub(1);
+            match (files.first(), more) {
+                (None, _) => {}
+                (Some(file), 0) => say(&format!("{file} is {what}")),
+                (Some(file), more) => say(&format!("{file} (and {more} more) is {what}")),
+            }
+        }
+    }
+}
+
 /// The functions asked for, heaviest first.
 fn chosen(
     (args, counts): (&Args, Counts),
@@ -393,14 +436,15 @@ fn is_called(name: &str, symbol: &str) -> bool {
 }
 
 /// What to say when no function fits: which names come near.
-fn nothing(profile: &Profile, symbol: Option<&str>, limit: f64) -> String {
+fn nothing(profile: &Profile, symbol: Option<&str>, args: &Args) -> String {
     if profile.samples.is_empty() {
         return no_samples(profile);
     }
     let Some(symbol) = symbol else {
         return format!(
-            "no function has {limit} % of the weight{}\n  try: a smaller --percent-limit",
-            of_no_name(profile)
+            "no function has {} % of the weight{}\n  try: a smaller --percent-limit",
+            args.percent_limit,
+            of_no_name(profile, &args.input)
         );
     };
     let functions = profile.functions.iter();
@@ -415,9 +459,10 @@ fn nothing(profile: &Profile, symbol: Option<&str>, limit: f64) -> String {
     let near = near(symbol, names);
     if near.is_empty() {
         return format!(
-            "no function with samples is called {symbol}{}\n  try: prof report --stdio -i FILE   \
+            "no function with samples is called {symbol}{}\n  try: prof report --stdio{}   \
              (lists them)",
-            of_no_name(profile)
+            of_no_name(profile, &args.input),
+            args.input.option()
         );
     }
     format!(
@@ -427,7 +472,7 @@ fn nothing(profile: &Profile, symbol: Option<&str>, limit: f64) -> String {
 }
 
 /// Where much of what ran has no name, how much: its code cannot be asked for.
-fn of_no_name(profile: &Profile) -> String {
+fn of_no_name(profile: &Profile, input: &Input) -> String {
     let (mut all, mut unnamed) = (0_u64, 0_u64);
     for sample in profile.samples.iter() {
         all = all.saturating_add(sample.period);
@@ -440,7 +485,9 @@ fn of_no_name(profile: &Profile) -> String {
     let share = 100.0 * unnamed as f64 / all.max(1) as f64;
     match share >= 1.0 {
         true => format!(
-            "\n  {share:.0} % of the weight is in code without a name: prof report says why"
+            "\n  {share:.0} % of the weight is in code without a name: prof report --missing{} says \
+             why",
+            input.option()
         ),
         false => String::new(),
     }

@@ -3,7 +3,7 @@
 mod config;
 
 use crate::outcome::{Outcome, UsageError, say};
-use crate::runs::{functions_of, input};
+use crate::runs::{check_distinct, functions_of, input};
 use anyhow::Context;
 use prof_compare::{Budget, Checked, Judged, Kept, Run, judge, overall};
 use prof_symbolize::{Sources, Symbolizer};
@@ -165,6 +165,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
         });
         loaded.collect()
     };
+    check_distinct(&baseline)?;
+    check_distinct(&files)?;
     let (baseline, runs) = (load(&baseline)?, load(&files)?);
     let judged = judged(&budgets, &baseline, &runs)?;
     write(&args, &judged)?;

@@ -8,7 +8,7 @@ use crate::pager::{paged_within, text_columns};
 use crate::recording::Input;
 use crate::refused::Refused;
 use crate::report::emptiness::say_if_nothing_passes;
-use crate::runs::Compared;
+use crate::runs::{Compared, check_distinct};
 use prof_compare::{
     Comparison, ComparisonOptions, Computation, Incomparable, PerfOptions, Run, Side,
 };
@@ -163,6 +163,8 @@ type Loaded = anyhow::Result<(Vec<Vec<Run>>, Outcome)>;
 /// Compares.
 pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
     let (before, after) = args.paths()?;
+    check_distinct(&before)?;
+    check_distinct(&after)?;
     if args.compute.is_some() && before.len() + after.len() != 2 {
         return Err(usage(
             "-c compares two recordings as perf does; leave it out to compare several a side",

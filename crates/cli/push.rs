@@ -9,7 +9,7 @@ mod while_recording;
 
 use crate::input::NameOptions;
 use crate::outcome::{self, Outcome, UsageError, say};
-use crate::recording::Input;
+use crate::recording::{Input, quoted};
 use anyhow::{Context, bail};
 use posting::{Poster, Until};
 use prof_http::{Answer, Trust, TrustError};
@@ -165,15 +165,6 @@ impl Delivery {
             command += " --header …";
         }
         command
-    }
-}
-
-/// A word as a shell takes it.
-fn quoted(word: &str) -> String {
-    let is_plain = |it: char| it.is_ascii_alphanumeric() || "_-./:@%+,=".contains(it);
-    match word.chars().all(is_plain) {
-        true => word.to_owned(),
-        false => format!("'{}'", word.replace('\'', "'\\''")),
     }
 }
 

@@ -18,6 +18,15 @@ use std::time::SystemTime;
 /// The recording that is read and written where none is named.
 const DEFAULT: &str = "perf.data";
 
+/// A word as a shell takes it.
+pub(crate) fn quoted(word: &str) -> String {
+    let is_plain = |it: char| it.is_ascii_alphanumeric() || "_-./:@%+,=".contains(it);
+    match word.chars().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    }
+}
+
 /// Which recording to read.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Input {
@@ -179,6 +188,15 @@ impl Input {
             }
         };
         opened.context(name)
+    }
+
+    /// What names it to a command that a message prints: ` -i FILE`, or nothing where
+    /// that command finds it by itself.
+    pub(crate) fn option(&self) -> String {
+        match self.path == Path::new(DEFAULT) {
+            true => String::new(),
+            false => format!(" -i {}", quoted(&self.path.to_string_lossy())),
+        }
     }
 
     /// Its name for messages.

@@ -1,13 +1,15 @@
 //! Recordings as the tables of functions that are compared.
 
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, UsageError};
 use crate::recording::Input;
 use prof_compare::{By, Run};
 use prof_profile::{Counting, EventId, Profile};
 use prof_report::keys::{DSO, Field, SYMBOL};
 use prof_report::text::TextOptions;
 use prof_symbolize::{Detail, Symbolizer};
-use std::path::Path;
+use std::collections::HashMap;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 
 /// What `--by` of comparisons takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -39,6 +41,26 @@ pub(crate) fn input(path: &Path, force: bool) -> Input {
         folds_idle: false,
         max_stack: None,
     }
+}
+
+/// Refuses a side on which a recording stands twice: it would pass for runs that
+/// do not scatter.
+pub(crate) fn check_distinct(side: &[PathBuf]) -> anyhow::Result<()> {
+    let mut known = HashMap::new();
+    for path in side {
+        // What cannot be looked at is told when it is read.
+        let Ok(about) = std::fs::metadata(path) else {
+            continue;
+        };
+        if let Some(first) = known.insert((about.dev(), about.ino()), path) {
+            let (first, path) = (first.display(), path.display());
+            return Err(UsageError(format!(
+                "{first} and {path} are one recording: runs of one side are recordings of their own"
+            ))
+            .into());
+        }
+    }
+    Ok(())
 }
 
 /// The events of a recording that have samples, or all if none has: a table of

@@ -2,7 +2,7 @@
 
 use super::Args;
 use crate::outcome::{Outcome, UsageError};
-use crate::runs::input;
+use crate::runs::{check_distinct, input};
 use prof_compare::{Counterparts, Functions};
 use prof_profile::{EventId, Profile, Redaction};
 use prof_report::picture::{DiffOptions, Drawable, Known, OfSide, PictureFormat};
@@ -86,7 +86,9 @@ pub(super) fn drawn(args: &Args, format: PictureFormat) -> anyhow::Result<(Vec<u
     let redaction = Redaction::default();
     let mut side = |list: &Path| -> anyhow::Result<DrawnSide> {
         let mut side = DrawnSide::default();
-        for path in files(list) {
+        let files = files(list);
+        check_distinct(&files)?;
+        for path in files {
             let (mut profile, id, how) = one(args, &path, event.as_deref(), &symbolizer)?;
             let about = profile.events.get(usize::from(id.0));
             event.get_or_insert_with(|| about.map_or_else(String::new, |it| it.name.clone()));

@@ -2,6 +2,7 @@
 
 use super::{Args, usage};
 use crate::outcome::Outcome;
+use crate::pager::text_columns;
 use prof_profile::{Clock, Profile};
 use prof_report::Format;
 use prof_report::waiting::{self, Change, path_text, text};
@@ -63,7 +64,7 @@ pub(super) fn wakes(args: &Args, profile: &Profile, outcome: Outcome) -> anyhow:
         let chains = waiting::chains(profile);
         return shown(outcome, |out| match is_json {
             true => path_text::write_chains_json(&chains, out),
-            false => path_text::write_chains(&chains, out),
+            false => path_text::write_chains(&chains, columns(), out),
         });
     }
     let change = args.wakes.what_if.as_ref();
@@ -77,8 +78,9 @@ pub(super) fn wakes(args: &Args, profile: &Profile, outcome: Outcome) -> anyhow:
         let mut functions = profile.functions.iter();
         if !functions.any(|function| change.is_of(profile.name(function.name))) {
             return Err(usage(format!(
-                "--what-if: no function {} was seen\n  try: prof report --critical-path",
-                change.function
+                "--what-if: no function {} was seen\n  try: prof report --critical-path{}",
+                change.function,
+                args.input.option()
             )));
         }
     }
@@ -89,7 +91,7 @@ pub(super) fn wakes(args: &Args, profile: &Profile, outcome: Outcome) -> anyhow:
     };
     shown(outcome, |out| match is_json {
         true => path_text::write_critical_json(&critical, out),
-        false => path_text::write_critical(&critical, out),
+        false => path_text::write_critical(&critical, columns(), out),
     })
 }
 
@@ -99,7 +101,7 @@ pub(super) fn locks(args: &Args, profile: &Profile, outcome: Outcome) -> anyhow:
     let locks = waiting::locks(profile);
     shown(outcome, |out| match args.form.format() {
         Format::Json => text::write_locks_json(profile, &locks, out),
-        _ => text::write_locks(profile, &locks, out),
+        _ => text::write_locks(profile, &locks, columns(), out),
     })
 }
 
@@ -111,6 +113,11 @@ fn needs_waits(profile: &Profile, view: &str, options: &str) -> anyhow::Result<(
     Err(usage(format!(
         "{view} tells of waits, of which the recording has none\n  try: prof record {options} ./app"
     )))
+}
+
+/// Columns of a line: those of the terminal, but enough for a name.
+fn columns() -> usize {
+    text_columns().map_or(text::IN_A_FILE, |columns| columns.max(80))
 }
 
 /// Writes to stdout until whoever reads has seen enough.

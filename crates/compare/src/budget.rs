@@ -210,7 +210,16 @@ impl Measured {
 impl Judging<'_> {
     fn judged(&self, budget: &Budget) -> Judged {
         let measured = match &budget.limit {
-            Limit::Share(pattern, most) => self.share(&self.at(&self.named(pattern)), *most),
+            // No part of a whole is more.
+            Limit::Share(pattern, most) if *most >= 100.0 => {
+                let judged = self.said(budget, self.share(&self.named(pattern), *most));
+                return Judged {
+                    kept: Kept::Passes,
+                    needs: None,
+                    ..judged
+                };
+            }
+            Limit::Share(pattern, most) => self.share(&self.named(pattern), *most),
             Limit::Cost(pattern, most) => self.cost(&self.named(pattern), *most),
             Limit::Total(most) => self.total(*most),
             Limit::New(most) => return self.new_ones(budget, *most),
@@ -249,23 +258,22 @@ impl Judging<'_> {
         rows.filter(|(_, row)| is_one(row)).map(|it| it.0).collect()
     }
 
-    fn share(&self, rows: &[&Matched], most: f64) -> Measured {
-        let figures = summed(self.checked.runs, rows, |row| &row.after, |_| 100.0);
-        let over: Vec<Figure> = figures
-            .iter()
-            .map(|figure| Figure {
-                value: figure.value - most,
-                ..*figure
-            })
-            .collect();
-        let over = change(&[], &over);
-        Measured {
-            found: over.value + most,
-            over,
-            scale: 1.0,
-            unit: "%",
-            about: functions(rows.len()),
-        }
+    /// A part of a whole is as sure as what is left of it: the surer figure of both.
+    fn share(&self, places: &[usize], most: f64) -> Measured {
+        let left = (0..self.rows.len()).filter(|at| places.binary_search(at).is_err());
+        let rest = self.shares(&self.at(&left.collect::<Vec<_>>()));
+        let rows = self.at(places);
+        let both = self.shares(&rows).into_iter().zip(rest);
+        let surer = both.map(|(figure, rest)| Figure {
+            variance: figure.variance.min(rest.variance),
+            ..figure
+        });
+        share_over(surer, rows.len(), most)
+    }
+
+    /// Percent of all, by run.
+    fn shares(&self, rows: &[&Matched]) -> Vec<Figure> {
+        summed(self.checked.runs, rows, |row| &row.after, |_| 100.0)
     }
 
     /// Of functions, with the change of what their code went into or came from:
@@ -319,7 +327,7 @@ impl Judging<'_> {
             ..*self
         };
         let judged = candidates.into_iter().map(|(_, row)| {
-            let mut measured = self.share(&[row], most);
+            let mut measured = share_over(self.shares(&[row]), 1, most);
             let name = self.symbol.and_then(|at| row.shown.get(at));
             measured.about = name.map_or_else(String::new, |name| name.trim().to_owned());
             if self.checked.baseline.len() + self.checked.runs.len() < 3 {
@@ -354,7 +362,7 @@ impl Judging<'_> {
 
     /// The functions above a limit, percent, that would be new by their name.
     fn recognised_above(&self, most: f64) -> String {
-        let is_one = |row: &Matched| row.was.is_some() && self.share(&[row], most).over.value > 0.0;
+        let is_one = |row: &Matched| row.was.is_some() && share_over(self.shares(&[row]), 1, most).over.value > 0.0;
         let rows = self.rows.iter().enumerate();
         let places: Vec<usize> = rows.filter(|(_, row)| is_one(row)).map(|it| it.0).collect();
         match places.is_empty() {
@@ -428,6 +436,22 @@ impl Judging<'_> {
             }
             false => Some(More::Runs(units.max(self.checked.runs.len() as u64 + 1))),
         }
+    }
+}
+
+/// By how much the share of so many rows lies over `most`, percent.
+fn share_over(shares: impl IntoIterator<Item = Figure>, rows: usize, most: f64) -> Measured {
+    let over = shares.into_iter().map(|figure| Figure {
+        value: figure.value - most,
+        ..figure
+    });
+    let over = change(&[], &over.collect::<Vec<_>>());
+    Measured {
+        found: over.value + most,
+        over,
+        scale: 1.0,
+        unit: "%",
+        about: functions(rows),
     }
 }
 
@@ -605,8 +629,11 @@ mod tests {
         };
         assert_eq!(judged("f <= 95%", &checked).kept, Kept::Passes);
         assert_eq!(judged("f <= 40%", &checked).kept, Kept::Fails);
-        let close = judged("? <= 100%", &checked);
-        assert!(close.found == 100.0, "{close:?}");
+        let whole = judged("? <= 100%", &checked);
+        let told = (whole.found, whole.kept, whole.needs);
+        assert_eq!(told, (100.0, Kept::Passes, None));
+        // What is left of it is nothing, which is sure.
+        assert_eq!(judged("? <= 98%", &checked).kept, Kept::Fails);
         let none = judged("nothing <= 1%", &checked);
         assert_eq!(
             (none.kept, none.about.as_str()),

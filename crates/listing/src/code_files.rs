@@ -79,7 +79,15 @@ impl FileCode {
 
     /// Code that was made at run time, from the jitdump that also names it.
     fn jit_code(&self, profile: &Profile, function: &Function) -> Result<FunctionCode, NoCode> {
-        let dump = profile.dso(function.dso).symbols_from.ok_or_else(|| {
+        let dso = profile.dso(function.dso);
+        let is_python = profile.name(dso.short_name) == "[python]";
+        let dump = dso.symbols_from.ok_or_else(|| {
+            if is_python {
+                return NoCode(
+                    "it is Python code, which the interpreter ran: there are no instructions of it"
+                        .into(),
+                );
+            }
             NoCode(
                 "code made at run time is gone with its process; a jitdump would keep it: \
                  node --perf-prof, java -agentpath:libperf-jvmti.so, then prof record -k mono --call-graph fp"
@@ -213,6 +221,22 @@ impl CodeSource for FileCode {
         Some(text)
     }
 
+    fn is_newer(&self, profile: &Profile, dso: DsoId, source: &str) -> bool {
+        let embedded = self.symbolizer.embedded();
+        if self.sources_below.is_some() || embedded.is_some_and(|it| it.source(source).is_some()) {
+            return false;
+        }
+        let symfs = self.symbolizer.sources().symfs.as_deref();
+        let written = |path: &str| {
+            let path = source_path(symfs, path);
+            std::fs::metadata(path).and_then(|about| about.modified()).ok()
+        };
+        let program = profile.dso(dso);
+        let both = (written(source), written(profile.name(program.path)));
+        let is_file = program.kind == DsoKind::File;
+        is_file && matches!(both, (Some(source), Some(program)) if source > program)
+    }
+
     fn name_at(&self, profile: &Profile, dso: DsoId, address: Svma) -> Option<String> {
         let file = self.open(profile, dso).ok()?;
         let found = file.lookup(address, Detail::Symbol);
@@ -245,9 +269,16 @@ fn lines_of(rows: Vec<LineRow>) -> Vec<LineAt> {
 /// The text of a source file as it is now, below `symfs` if given, or where
 /// Rust's own sources are installed; `None` if it cannot be read.
 pub(crate) fn read_source(symfs: Option<&Path>, file: &str) -> Option<String> {
-    let below = symfs.map(|root| root.join(file.trim_start_matches('/')));
-    let path = below.as_deref().unwrap_or(Path::new(file));
-    read_regular(path).or_else(|| read_regular(&rust_source::find(file)?))
+    let path = source_path(symfs, file);
+    read_regular(&path).or_else(|| read_regular(&rust_source::find(file)?))
+}
+
+/// Where a file of the recording is looked for.
+fn source_path(symfs: Option<&Path>, file: &str) -> PathBuf {
+    match symfs {
+        Some(root) => root.join(file.trim_start_matches('/')),
+        None => PathBuf::from(file),
+    }
 }
 
 /// The text of a regular file.

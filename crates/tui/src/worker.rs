@@ -156,11 +156,14 @@ fn see(profile: &Arc<Profile>, scene: &Scene<'_>) -> Seen {
     }
 }
 
+/// Columns of lines about locks, which are written before a width is known.
+const COLUMNS: usize = 80;
+
 /// The locks that threads waited for, as `report --locks` has them.
 fn locks(profile: &Profile) -> Vec<String> {
     let mut text = Vec::new();
     // Nothing written to memory fails.
-    let _ = waiting::text::write_locks(profile, &waiting::locks(profile), &mut text);
+    let _ = waiting::text::write_locks(profile, &waiting::locks(profile), COLUMNS, &mut text);
     let text = String::from_utf8_lossy(&text);
     let lines = text.lines().map(|line| line.trim_start_matches("# "));
     lines

@@ -74,7 +74,8 @@ struct Mapping {
 
 /// The mapped files of a process.
 fn mappings(pid: u32) -> Vec<Mapping> {
-    let text = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+    let text = crate::synthesize::maps(pid).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
     let lines = text.lines().filter_map(|line| {
         let (range, rest) = line.split_once(' ')?;
         let path = rest.split_once('/')?.1;

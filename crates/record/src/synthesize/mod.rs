@@ -14,6 +14,7 @@ mod procfs;
 use build_ids::BuildIdCache;
 pub(crate) use build_ids::read_build_id;
 use procfs::MapsLine;
+pub(crate) use procfs::maps;
 use prof_abi::{BuildId, ByteOrder, CpuMode, EventAttr, Misc, RecordType};
 use prof_perfdata::body::{Body, Comm, FileIdentity, Mmap2, Name, Namespaces, Pairs, Task};
 use prof_perfdata::write::{Features, RecordedBuildId, Trailer, append_short};

@@ -89,7 +89,7 @@ pub(super) fn namespaces(pid: u32, tid: u32) -> [Namespace; 7] {
 
 /// The text of /proc/PID/maps. Of a process whose first thread has ended that is empty:
 /// then of another thread.
-pub(super) fn maps(pid: u32) -> io::Result<Vec<u8>> {
+pub(crate) fn maps(pid: u32) -> io::Result<Vec<u8>> {
     let own = fs::read(format!("/proc/{pid}/maps"))?;
     if !own.is_empty() {
         return Ok(own);

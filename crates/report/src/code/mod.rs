@@ -67,6 +67,11 @@ pub trait CodeSource: Send {
     /// The text of a source file as it is now; `None` if it cannot be read.
     fn source(&self, file: &str) -> Option<String>;
 
+    /// Whether a source file was written to after the file that was compiled of it.
+    fn is_newer(&self, _profile: &Profile, _dso: DsoId, _source: &str) -> bool {
+        false
+    }
+
     /// The name of what starts or lies at an address of a file, for call
     /// targets: `memcpy` or `memcpy+0x10`.
     fn name_at(&self, profile: &Profile, dso: DsoId, address: Svma) -> Option<String>;

@@ -1,7 +1,7 @@
 //! One function with the weight of each instruction and line.
 
 use super::{CodeSource, Flow, FunctionCode, Instruction, Syntax, disassemble};
-use prof_profile::{Frame, FunctionId, Location, LocationId, NameId, Profile, StackId, Svma};
+use prof_profile::{DsoId, Frame, FunctionId, Location, LocationId, NameId, Profile, StackId, Svma};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -61,9 +61,21 @@ pub struct SourceFile {
     pub path: Arc<str>,
     /// Its lines, if it can be read.
     pub text: Option<Vec<String>>,
+    /// Whether it was written to after the program: its lines may be others than
+    /// those that were compiled.
+    pub is_newer: bool,
 }
 
 impl SourceFile {
+    /// What a reader should know of its lines, if anything.
+    pub fn remark(&self) -> Option<&'static str> {
+        match (&self.text, self.is_newer) {
+            (None, _) => Some("it is not here"),
+            (Some(_), true) => Some("it is newer than the program"),
+            (Some(_), false) => None,
+        }
+    }
+
     /// Whether a line, counted from 1, is there to be shown.
     pub fn has_line(&self, number: u32) -> bool {
         let lines = self.text.as_ref().map_or(0, Vec::len);
@@ -142,8 +154,12 @@ impl Build<'_> {
         let found = self.weigh(function);
         view.share = found.share;
         view.other_build = found.other_build;
-        let mut files = Files::new(self.source);
         let (place, weights) = found.place(function);
+        let mut files = Files {
+            of: self,
+            dso: self.profile.function(place).dso,
+            all: Vec::new(),
+        };
         view.host = Some(place).filter(|&place| place != function);
         match self
             .source
@@ -449,25 +465,22 @@ impl Places {
 
 /// Source files met so far, each read once.
 struct Files<'a> {
-    source: &'a dyn CodeSource,
+    of: &'a Build<'a>,
+    /// Whose sources they are.
+    dso: DsoId,
     all: Vec<SourceFile>,
 }
 
-impl<'a> Files<'a> {
-    fn new(source: &'a dyn CodeSource) -> Self {
-        Self {
-            source,
-            all: Vec::new(),
-        }
-    }
-
+impl Files<'_> {
     fn index(&mut self, path: &Arc<str>) -> usize {
         if let Some(index) = self.all.iter().position(|file| file.path == *path) {
             return index;
         }
-        let text = self.source.source(path);
+        let source = self.of.source;
+        let text = source.source(path);
         self.all.push(SourceFile {
             path: Arc::clone(path),
+            is_newer: text.is_some() && source.is_newer(self.of.profile, self.dso, path),
             text: text.map(|text| text.lines().map(expand_tabs).collect()),
         });
         self.all.len() - 1

@@ -11,19 +11,21 @@ use serde::Serialize;
 use std::cmp::Reverse;
 use std::io;
 
-/// Columns that lines of text should not go beyond.
-const COLUMNS: usize = 80;
 /// Chains that are shown.
 const MOST_CHAINS: usize = 20;
 /// A second path that is shorter by less than this share of the elapsed time
 /// is as good as the path.
 const NEAR: f64 = 0.05;
 
-/// Writes chains of waits as text.
+/// Writes chains of waits as text, in lines of so many columns where names allow it.
 ///
 /// # Errors
 /// If `out` cannot be written to.
-pub fn write_chains(chains: &[Chain], out: &mut dyn io::Write) -> io::Result<()> {
+pub fn write_chains(
+    chains: &[Chain],
+    columns: usize,
+    out: &mut dyn io::Write,
+) -> io::Result<()> {
     let all = chains
         .iter()
         .fold(0_u64, |sum, chain| sum.saturating_add(chain.ns));
@@ -40,7 +42,7 @@ pub fn write_chains(chains: &[Chain], out: &mut dyn io::Write) -> io::Result<()>
                 _ => format!("{:20} which had waited: ", ""),
             };
             let who = format!("{head}{}: {} in ", escape::terminal(&link.comm), link.kind);
-            let room = COLUMNS.saturating_sub(who.chars().count());
+            let room = columns.saturating_sub(who.chars().count());
             writeln!(out, "{who}{}", line(&link.functions, room))?;
             match &link.ended {
                 Ended::By { comm, functions } if functions.is_empty() => {
@@ -49,7 +51,7 @@ pub fn write_chains(chains: &[Chain], out: &mut dyn io::Write) -> io::Result<()>
                 }
                 Ended::By { comm, functions } => {
                     let by = format!("{:20} ended by {} in ", "", escape::terminal(comm));
-                    let room = COLUMNS.saturating_sub(by.chars().count());
+                    let room = columns.saturating_sub(by.chars().count());
                     writeln!(out, "{by}{}", line(functions, room))?;
                 }
                 Ended::Interrupt => writeln!(out, "{:20} ended by a timer or a device", "")?,
@@ -426,11 +428,15 @@ fn near(ways: &Ways<'_>, path: &Path) -> Vec<Near> {
     list
 }
 
-/// Writes the path as text.
+/// Writes the path as text, in lines of so many columns where names allow it.
 ///
 /// # Errors
 /// If `out` cannot be written to.
-pub fn write_critical(critical: &Critical, out: &mut dyn io::Write) -> io::Result<()> {
+pub fn write_critical(
+    critical: &Critical,
+    columns: usize,
+    out: &mut dyn io::Write,
+) -> io::Result<()> {
     let elapsed = critical.elapsed_ns;
     let percent = |ns: u64| 100.0 * ns as f64 / elapsed.max(1) as f64;
     writeln!(
@@ -470,7 +476,7 @@ pub fn write_critical(critical: &Critical, out: &mut dyn io::Write) -> io::Resul
             false => {
                 let more = if part.callers_differ { " < …" } else { "" };
                 let used = head.chars().count() + 4 + more.chars().count();
-                let line = line(&part.functions, COLUMNS.saturating_sub(used));
+                let line = line(&part.functions, columns.saturating_sub(used));
                 let more = if line.ends_with('…') { "" } else { more };
                 writeln!(out, "{head} in {line}{more}")?;
             }

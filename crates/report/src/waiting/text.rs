@@ -1,24 +1,36 @@
 //! Locks as text and as JSON.
 
-use super::locks::{Lock, Locks, Waiters};
+use super::locks::{Lock, Locks};
 use super::places::{line, shown, time};
 use crate::{escape, harmless_json};
 use prof_profile::{Profile, TaskId, several};
+use rustc_hash::FxHashMap;
 use serde::Serialize;
+use std::cmp::Reverse;
 use std::io;
 
-/// Columns that lines of text should not go beyond.
-const COLUMNS: usize = 80;
-/// Of these, what stands before the name of a lock.
+/// Columns of lines of text that nobody reads on a terminal: enough for stacks that
+/// differ at their outer functions only.
+pub const IN_A_FILE: usize = 240;
+/// What stands before the name of a lock, in columns.
 const HEAD: usize = 39;
+/// The width of a share before a stack.
+const WIDTH_OF_SHARES: usize = 12;
 /// Stacks that are shown of a lock.
 const MOST_STACKS: usize = 3;
 
-/// Writes the locks as a table, each with where it was waited for.
+/// Writes the locks as a table, each with where it was waited for, in lines of so
+/// many columns where names allow it. Stacks that read the same within these are
+/// one.
 ///
 /// # Errors
 /// If `out` cannot be written to.
-pub fn write_locks(profile: &Profile, locks: &Locks, out: &mut dyn io::Write) -> io::Result<()> {
+pub fn write_locks(
+    profile: &Profile,
+    locks: &Locks,
+    columns: usize,
+    out: &mut dyn io::Write,
+) -> io::Result<()> {
     if locks.list.is_empty() && locks.unknown == 0 && locks.idle == 0 {
         return writeln!(out, "# no thread waited for a futex, that is for a lock");
     }
@@ -55,59 +67,87 @@ pub fn write_locks(profile: &Profile, locks: &Locks, out: &mut dyn io::Write) ->
         )?;
     }
     writeln!(out, "#\n#   Waited    Waits  Longest  Threads  Lock")?;
+    let sheet = Sheet { profile, columns };
     for lock in &locks.list {
-        write_lock(profile, lock, out)?;
+        sheet.write_lock(lock, out)?;
     }
     Ok(())
 }
 
-/// A lock, and below it who waited for it, held it and ended the waits.
-fn write_lock(profile: &Profile, lock: &Lock, out: &mut dyn io::Write) -> io::Result<()> {
-    writeln!(
-        out,
-        "\n{:>10} {:>8} {:>8} {:>8}  {}",
-        time(lock.ns),
-        lock.waits,
-        time(lock.longest),
-        lock.threads,
-        escape::terminal(&name(profile, lock)),
-    )?;
-    for waiters in lock.waiters.iter().take(MOST_STACKS) {
-        write_waiters(profile, lock.ns, waiters, out)?;
-    }
-    for holder in lock.holders.iter().take(MOST_STACKS) {
-        let percent = share(holder.ns, lock.ns);
-        let who = format!("{} ({})", comm(profile, holder.tid), holder.tid);
-        let seen = format!("seen in {} of {} waits", holder.waits, lock.waits);
-        writeln!(out, "{percent:>9} % held by {who}, {seen}")?;
-    }
-    for releaser in lock.releasers.iter().take(MOST_STACKS) {
-        let who = releaser
-            .task
-            .map_or_else(|| "an interrupt".to_owned(), |task| thread(profile, task));
-        let percent = share(releaser.ns, lock.ns);
-        let head = format!("{percent:>9} % ended by {who} ");
-        let room = COLUMNS.saturating_sub(head.chars().count() + 3);
-        let at = match releaser.task {
-            Some(_) if releaser.functions.is_empty() => "at its end".to_owned(),
-            Some(_) => format!("in {}", line(&shown(profile, releaser.stack), room)),
-            None => String::new(),
-        };
-        writeln!(out, "{}", format!("{head}{at}").trim_end())?;
-    }
-    Ok(())
+/// What lines are written with.
+struct Sheet<'p> {
+    profile: &'p Profile,
+    /// Columns that they should not go beyond.
+    columns: usize,
 }
 
-fn write_waiters(
-    profile: &Profile,
-    all: u64,
-    waiters: &Waiters,
-    out: &mut dyn io::Write,
-) -> io::Result<()> {
-    let percent = share(waiters.ns, all);
-    let head = format!("{percent:>9} % in ");
-    let room = COLUMNS.saturating_sub(head.chars().count());
-    writeln!(out, "{head}{}", line(&shown(profile, waiters.stack), room))
+impl Sheet<'_> {
+    /// A lock, and below it who waited for it, held it and ended the waits.
+    fn write_lock(&self, lock: &Lock, out: &mut dyn io::Write) -> io::Result<()> {
+        writeln!(
+            out,
+            "\n{:>10} {:>8} {:>8} {:>8}  {}",
+            time(lock.ns),
+            lock.waits,
+            time(lock.longest),
+            lock.threads,
+            escape::terminal(&name(self.profile, lock, self.columns)),
+        )?;
+        let waiters = lock.waiters.iter().map(|waiters| {
+            let at = shown(self.profile, waiters.stack);
+            (waiters.ns, "in ".to_owned(), Some(at))
+        });
+        self.write_parts(lock.ns, waiters, out)?;
+        for holder in lock.holders.iter().take(MOST_STACKS) {
+            let percent = share(holder.ns, lock.ns);
+            let who = format!("{} ({})", comm(self.profile, holder.tid), holder.tid);
+            let seen = format!("seen in {} of {} waits", holder.waits, lock.waits);
+            writeln!(out, "{percent:>9} % held by {who}, {seen}")?;
+        }
+        let releasers = lock.releasers.iter().map(|releaser| match releaser.task {
+            None => (releaser.ns, "ended by an interrupt".to_owned(), None),
+            Some(task) => {
+                let who = thread(self.profile, task);
+                match releaser.functions.is_empty() {
+                    true => (releaser.ns, format!("ended by {who} at its end"), None),
+                    false => {
+                        let at = shown(self.profile, releaser.stack);
+                        (releaser.ns, format!("ended by {who} in "), Some(at))
+                    }
+                }
+            }
+        });
+        self.write_parts(lock.ns, releasers, out)
+    }
+
+    /// Lines with the share of `all` that each part has, ns, of those that read the
+    /// same together.
+    fn write_parts(
+        &self,
+        all: u64,
+        parts: impl Iterator<Item = (u64, String, Option<Vec<String>>)>,
+        out: &mut dyn io::Write,
+    ) -> io::Result<()> {
+        let mut lines: Vec<(String, u64)> = Vec::new();
+        let mut known: FxHashMap<String, usize> = FxHashMap::default();
+        for (ns, head, stack) in parts {
+            let used = WIDTH_OF_SHARES + head.chars().count();
+            let stack = stack.map(|names| line(&names, self.columns.saturating_sub(used)));
+            let text = head + &stack.unwrap_or_default();
+            let at = *known.entry(text).or_insert_with_key(|text| {
+                lines.push((text.clone(), 0));
+                lines.len() - 1
+            });
+            if let Some((_, sum)) = lines.get_mut(at) {
+                *sum = sum.saturating_add(ns);
+            }
+        }
+        lines.sort_by_key(|&(_, ns)| Reverse(ns));
+        for (text, ns) in lines.iter().take(MOST_STACKS) {
+            writeln!(out, "{:>9} % {text}", share(*ns, all))?;
+        }
+        Ok(())
+    }
 }
 
 fn share(part: u64, all: u64) -> String {
@@ -129,7 +169,7 @@ fn comm(profile: &Profile, tid: i32) -> String {
 
 /// What a lock is called: its kind, and the variable that holds it, or its
 /// address.
-fn name(profile: &Profile, lock: &Lock) -> String {
+fn name(profile: &Profile, lock: &Lock, columns: usize) -> String {
     let kind = lock.kind.text();
     let Some(futex) = profile.futexes.get(lock.futex.0 as usize) else {
         return kind.to_owned();
@@ -144,7 +184,7 @@ fn name(profile: &Profile, lock: &Lock) -> String {
             };
             let short = format!("{kind} {name}{offset}");
             let whole = format!("{short} in {dso}");
-            match HEAD + whole.chars().count() > COLUMNS {
+            match HEAD + whole.chars().count() > columns {
                 true => short,
                 false => whole,
             }

@@ -69,10 +69,10 @@ impl Painter<'_> {
         match row {
             CodeLine::File(file) => {
                 let file = self.view.files.get(file);
-                let is_here = file.is_some_and(|file| file.text.is_some());
-                let remark = if is_here { "" } else { " (it is not here)" };
+                let remark = file.and_then(|file| file.remark());
+                let remark = remark.map_or_else(String::new, |remark| format!(" ({remark})"));
                 pen.path(&words, remark.len(), theme.heading())
-                    .put(remark, theme.dim());
+                    .put(&remark, theme.dim());
             }
             CodeLine::Line(_, line, _) => {
                 pen.right(&line.to_string(), 6, theme.dim())

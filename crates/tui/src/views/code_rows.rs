@@ -234,6 +234,7 @@ mod tests {
         let share = Share { here: 1, total: 1 };
         let file = |path: &str, text: Option<Vec<String>>| SourceFile {
             path: Arc::from(path),
+            is_newer: false,
             text,
         };
         let instructions = lines.iter().zip(0..).map(|(&line, address)| CodeRow {
