@@ -101,7 +101,16 @@ fn a_recording_is_one_run_of_a_side_however_it_is_named() {
     let both = format!("{one},{link}");
     for arguments in [
         &["check", "-b", "f <= 3%", one, link][..],
-        &["check", "-b", "total <= 2x", "--baseline", one, link, "--", one],
+        &[
+            "check",
+            "-b",
+            "total <= 2x",
+            "--baseline",
+            one,
+            link,
+            "--",
+            one,
+        ],
         &["diff", "--before", one, link, "--after", one],
         &["flamegraph", "--diff", &both, one],
     ] {

@@ -385,8 +385,14 @@ impl Sources {
 
     fn say(&self) {
         for (files, what) in [
-            (&self.newer, "newer than the program: lines may be others than those that ran"),
-            (&self.absent, "not here, so that its lines have no text (try: --prefix DIR)"),
+            (
+                &self.newer,
+                "newer than the program: lines may be others than those that ran",
+            ),
+            (
+                &self.absent,
+                "not here, so that its lines have no text (try: --prefix DIR)",
+            ),
         ] {
             let more = files.len().saturating_sub(1);
             match (files.first(), more) {

@@ -362,7 +362,9 @@ impl Judging<'_> {
 
     /// The functions above a limit, percent, that would be new by their name.
     fn recognised_above(&self, most: f64) -> String {
-        let is_one = |row: &Matched| row.was.is_some() && share_over(self.shares(&[row]), 1, most).over.value > 0.0;
+        let is_one = |row: &Matched| {
+            row.was.is_some() && share_over(self.shares(&[row]), 1, most).over.value > 0.0
+        };
         let rows = self.rows.iter().enumerate();
         let places: Vec<usize> = rows.filter(|(_, row)| is_one(row)).map(|it| it.0).collect();
         match places.is_empty() {

@@ -229,7 +229,9 @@ impl CodeSource for FileCode {
         let symfs = self.symbolizer.sources().symfs.as_deref();
         let written = |path: &str| {
             let path = source_path(symfs, path);
-            std::fs::metadata(path).and_then(|about| about.modified()).ok()
+            std::fs::metadata(path)
+                .and_then(|about| about.modified())
+                .ok()
         };
         let program = profile.dso(dso);
         let both = (written(source), written(profile.name(program.path)));

@@ -10,6 +10,7 @@
 //!
 //!  C frame + 72   return address into lua_call, lua_pcall …
 //!          + 40   r14, r15, rbx, rbp of the caller
+//!          + 16   the state (coroutine) that runs
 //!  C frame        r12 of the caller      ◄─ rsp of the interpreter
 //!          -  8   r13 of the caller
 //!          - 16 - spadjust               ◄─ rsp of the trace
@@ -269,6 +270,8 @@ impl LuaJitTrace {
     /// Bytes between the C frame and what the trace itself adds: r13, and a
     /// scratch word.
     pub const BELOW_FRAME: u64 = 16;
+    /// Bytes from the C frame to the address of the state that runs in it.
+    pub const STATE_IN_FRAME: u64 = 16;
 }
 
 /// A trace as it stands in memory.
@@ -331,6 +334,21 @@ impl LuaJit {
         }
         state.read((self.vm, dispatch), memory);
         state.find(pc).map(|known| known.trace)
+    }
+
+    /// Whether a coroutine belongs to the state whose dispatch table is at `dispatch`:
+    /// it has the address of what all of the state share, which stands before the
+    /// table in one piece of memory.
+    pub fn is_state(state: u64, dispatch: u64, memory: &mut impl Memory) -> bool {
+        const SHARED: u64 = 16;
+        const MOST_BETWEEN: u64 = 1 << 16;
+        if state == 0 || !state.is_multiple_of(8) {
+            return false;
+        }
+        let word = state.checked_add(SHARED).and_then(|at| bytes(memory, at));
+        let shared = word.map(u64::from_le_bytes);
+        let before = shared.and_then(|shared| dispatch.checked_sub(shared));
+        before.is_some_and(|before| before.is_multiple_of(8) && (8..MOST_BETWEEN).contains(&before))
     }
 
     /// How much the traces of a state add to the stack, each amount once.
@@ -499,6 +517,22 @@ mod tests {
         pieces.push((ARRAY, array));
         pieces.push((DISPATCH - 0xb28, head));
         Image(pieces)
+    }
+
+    #[test]
+    fn a_coroutine_is_known_by_what_it_shares_with_the_others() {
+        const SHARED: u64 = DISPATCH - 0x1238;
+        let at =
+            |state: u64, shared: u64| (state, [[0; 16].as_slice(), &shared.to_le_bytes()].concat());
+        let mut memory = Image(vec![
+            at(0x1000, SHARED),
+            at(0x2000, SHARED + 1),
+            at(0x3000, DISPATCH + 8),
+            at(0x4004, SHARED),
+        ]);
+        let mut is_one = |state: u64| LuaJit::is_state(state, DISPATCH, &mut memory);
+        let found = [0x1000, 0x2000, 0x3000, 0x4004, 0x5000, 0, u64::MAX - 7].map(&mut is_one);
+        assert_eq!(found, [true, false, false, false, false, false, false]);
     }
 
     #[test]

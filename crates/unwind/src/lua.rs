@@ -340,7 +340,9 @@ fn above_frame(
     for entry in LuaJitEntry::KINDS {
         let slot = frame.wrapping_add(entry.to_return);
         let pc = process.word(slot, 8).ok_or(ChainEnd::StackCut)?;
-        if is_entered(unwinder, (pc, entry), process) {
+        if is_entered(unwinder, (pc, entry), process, |process| {
+            is_frame(registers, frame, process)
+        }) {
             let registers = restored(registers, (frame, slot), process);
             return Ok(Caller {
                 base: Base::Stack,
@@ -356,20 +358,47 @@ fn above_frame(
 }
 
 /// Whether a return address is that of the interpreter.
-fn is_entered(
+fn is_entered<P: Process>(
     unwinder: &Unwinder,
     (pc, entry): (u64, LuaJitEntry),
-    process: &mut impl Process,
+    process: &mut P,
+    is_frame: impl FnOnce(&mut P) -> bool,
 ) -> bool {
     match unwinder.call_before(Machine::X86_64, pc, process) {
         Some(CallBefore::Direct(_)) => {
             let called = entry_called(unwinder, pc, process);
             called.is_some_and(|(_, called)| called == entry)
         }
-        // A callback: C calls what was made for it by a pointer.
-        Some(CallBefore::Indirect) => entry == LuaJitEntry::KINDS[0],
+        // A callback, or a function that ends by a jump into the interpreter. So is
+        // much else called, of which return addresses are left on the stack.
+        Some(CallBefore::Indirect) => entry == LuaJitEntry::KINDS[0] && is_frame(process),
         Some(CallBefore::None) | None => false,
     }
+}
+
+/// Whether there is what the interpreter writes into its C frame: the state that
+/// runs in it, which may be gone when it is looked for; or else something like a
+/// state, how many results are wanted, and the state's C frame before, if it has one.
+fn is_frame(registers: &Registers, frame: u64, process: &mut impl Process) -> bool {
+    const MOST_RESULTS: u64 = 1 << 8;
+    const MOST_STACK: u64 = 1 << 23;
+    let mut word = |offset: u64| process.word(frame.checked_add(offset)?, 8);
+    let words = [LuaJitTrace::STATE_IN_FRAME, 8, 32].map(&mut word);
+    let [Some(state), Some(wanted), Some(outer)] = words else {
+        return false;
+    };
+    let dispatch = registers.known(R14).unwrap_or(0);
+    if process.is_lua_state(state, dispatch) {
+        return true;
+    }
+    // Beside it is what only some of the ways in write.
+    let results = wanted & 0xffff_ffff;
+    let stack = frame..frame.saturating_add(MOST_STACK);
+    // The two lowest bits of a C frame's address are marks.
+    let is_outer = outer == 0 || stack.contains(&outer) && outer & 0b1100 == 0;
+    let low = frame.saturating_sub(MOST_STACK);
+    let is_state = state.is_multiple_of(8) && state != 0 && !(low..stack.end).contains(&state);
+    is_state && state >> 47 == 0 && results < MOST_RESULTS && is_outer
 }
 
 /// The registers of the caller.
@@ -478,6 +507,7 @@ mod tests {
 
     const DISPATCH: u64 = 0x8000;
     const STACK: u64 = 0x1000;
+    const STATE: u64 = 0x7f00_0000_8800;
     /// The trace, `lua_call`, and the function that enters the interpreter.
     const TRACE: LuaJitTrace = LuaJitTrace {
         start: 0x10000,
@@ -524,6 +554,10 @@ mod tests {
             let is_it = dispatch == DISPATCH && (TRACE.start..TRACE.end).contains(&pc.0);
             is_it.then_some(TRACE)
         }
+
+        fn is_lua_state(&mut self, state: u64, dispatch: u64) -> bool {
+            (state, dispatch) == (STATE, DISPATCH)
+        }
     }
 
     /// The process, where the C frame of the trace is `frame`.
@@ -533,6 +567,7 @@ mod tests {
         let mut stack = HashMap::from(saved);
         stack.insert(frame - 8, 0x100 + 13);
         stack.insert(frame + 72, CALLER + 5);
+        stack.insert(frame + 16, STATE);
         let mut trace = vec![0x90; 0x40];
         // add $-32,%rsp after some loads; add $32,%rsp; jmp at its end.
         trace[3..7].copy_from_slice(&[0x48, 0x83, 0xc4, 0xe0]);
@@ -600,7 +635,29 @@ mod tests {
         // Of another function; no call; call *%rax.
         assert_eq!(by([0xe8, 0xfa, 0, 0, 0]), Err(ChainEnd::Unproven));
         assert_eq!(by([0xe9, 0xfb, 0, 0, 0]), Err(ChainEnd::Unproven));
-        assert_eq!(by([0x90, 0x90, 0x90, 0xff, 0xd0]), Ok(CALLER + 5));
+        const BY_POINTER: [u8; 5] = [0x90, 0x90, 0x90, 0xff, 0xd0];
+        assert_eq!(by(BY_POINTER), Ok(CALLER + 5));
+        // What any other call left there is no frame of the interpreter.
+        let with = |words: [u64; 3]| {
+            let mut other = process(frame, BY_POINTER);
+            for (offset, word) in [16, 8, 32].into_iter().zip(words) {
+                other.stack.insert(frame + offset, word);
+            }
+            caller(TRACE.start + 0x10, sp, &mut other).map(|(pc, ..)| pc)
+        };
+        const GONE: u64 = STATE + 8;
+        const UNPROVEN: Result<u64, ChainEnd> = Err(ChainEnd::Unproven);
+        assert_eq!(with([GONE, 2 | 48 << 32, frame + 0x101]), Ok(CALLER + 5));
+        assert_eq!(with([GONE, 0xffff_ffff << 32, 0]), Ok(CALLER + 5));
+        assert_eq!(with([0, 0, 0]), UNPROVEN, "no state");
+        assert_eq!(with([frame + 0x40, 0, 0]), UNPROVEN, "on the stack");
+        assert_eq!(with([GONE, CALLER, 0]), UNPROVEN, "so many results");
+        assert_eq!(with([GONE, 0, 1 << 40]), UNPROVEN, "no frame outside it");
+        assert_eq!(
+            with([GONE, 0, frame + 0x108]),
+            UNPROVEN,
+            "not where frames are"
+        );
     }
 
     #[test]

@@ -61,6 +61,12 @@ pub trait Process {
         Vec::new()
     }
 
+    /// Whether `state` is a state (a coroutine) of LuaJIT whose dispatch table is at
+    /// `dispatch`.
+    fn is_lua_state(&mut self, _state: u64, _dispatch: u64) -> bool {
+        false
+    }
+
     /// Whether an interpreter of LuaJIT should be looked for.
     fn wants_lua(&mut self) -> bool {
         false

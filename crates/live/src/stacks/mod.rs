@@ -14,7 +14,7 @@ mod told_rules;
 
 pub(crate) use files::from_file;
 pub use files::{OpenFile, is_build, open_elf, own_vdso};
-use prof_runtimes::{LuaJitTrace, LuaJitVm, Memory, RuntimeCode};
+use prof_runtimes::{LuaJit, LuaJitTrace, LuaJitVm, Memory, RuntimeCode};
 use prof_unwind::CodeAt;
 pub(crate) use runtimes::{FunctionName, Runtimes};
 pub(crate) use scripts::JsFrame;
@@ -290,6 +290,10 @@ impl<B: Beyond, F> Process for AtSample<'_, B, F> {
         let mut memory = runtimes::At(&mut *self.beyond);
         let pid = self.state.pid;
         self.runtimes.lua_rooms(pid, dispatch, &mut memory)
+    }
+
+    fn is_lua_state(&mut self, state: u64, dispatch: u64) -> bool {
+        LuaJit::is_state(state, dispatch, &mut runtimes::At(&mut *self.beyond))
     }
 
     fn wants_lua(&mut self) -> bool {

@@ -1,7 +1,9 @@
 //! One function with the weight of each instruction and line.
 
 use super::{CodeSource, Flow, FunctionCode, Instruction, Syntax, disassemble};
-use prof_profile::{DsoId, Frame, FunctionId, Location, LocationId, NameId, Profile, StackId, Svma};
+use prof_profile::{
+    DsoId, Frame, FunctionId, Location, LocationId, NameId, Profile, StackId, Svma,
+};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -21,11 +21,7 @@ const NEAR: f64 = 0.05;
 ///
 /// # Errors
 /// If `out` cannot be written to.
-pub fn write_chains(
-    chains: &[Chain],
-    columns: usize,
-    out: &mut dyn io::Write,
-) -> io::Result<()> {
+pub fn write_chains(chains: &[Chain], columns: usize, out: &mut dyn io::Write) -> io::Result<()> {
     let all = chains
         .iter()
         .fold(0_u64, |sum, chain| sum.saturating_add(chain.ns));
