@@ -46,6 +46,7 @@ const COMBINATIONS: &[&str] = &[
 
 /// More of them, for three of the recordings.
 const MORE_COMBINATIONS: &[&str] = &[
+    "--percentage relative --symbol-filter lea --no-children -g none",
     "-g graph,0.5,caller,function,count",
     "-g graph,callee,period",
     "-g fractal,1,3,callee,count",

@@ -73,11 +73,7 @@ impl<'a> Content<'a> {
             .map(|scene| Rows::unsorted(scene, &how))
             .collect();
         let heading = Heading::of(scene, (&rows, others, &tables), options);
-        let whole = if options.relative {
-            rows.total()
-        } else {
-            rows.scope_total()
-        };
+        let whole = whole_of(scene, &rows, options);
         let others = Others::join(&mut rows, others, &tables, options);
         let has_places = options.look.verbose && sort.contains(&Field::Key(SYMBOL));
         let places = has_places.then(|| first_places(scene, &rows, &how, children));
@@ -255,13 +251,9 @@ impl Heading {
             && profile.groups.is_empty()
             && profile.events.len() > 1
             && events.first() == Some(&EventId(0));
-        let counted = std::iter::once(rows).chain(tables).map(|rows| {
-            if options.relative {
-                rows.total()
-            } else {
-                rows.scope_total()
-            }
-        });
+        let all_scenes = std::iter::once(scene).chain(others);
+        let counted = all_scenes.zip(std::iter::once(rows).chain(tables));
+        let counted = counted.map(|(scene, rows)| whole_of(scene, rows, options));
         let counted: Weight = counted.sum();
         let sampled = |selection: &Selection| {
             let rows = rows_in_scope(profile, selection);
@@ -277,6 +269,24 @@ impl Heading {
             counted,
             is_plural: leads || events.len() > 1 || leads_in_perf,
             events: group::title(profile, &events),
+        }
+    }
+}
+
+/// What is 100 %: all in scope, or what filters let pass.
+pub(super) fn whole_of(scene: &Scene<'_>, rows: &Rows, options: &TextOptions) -> Weight {
+    match (options.relative, options.symbol_filter.as_deref()) {
+        (false, _) => rows.scope_total(),
+        (true, None) => rows.total(),
+        (true, part) => {
+            let names = Cells::new(scene, rows).with(options.look);
+            let named = rows.list().iter().filter(|row| names.is_named(row, part));
+            let named: Weight = named.map(|row| row.own).sum();
+            // perf counts those samples that other filters let pass.
+            Weight {
+                samples: rows.total().samples,
+                ..named
+            }
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Events of a group in one table: the rows are the first event's, with the
 //! weights of the others beside them.
 
+use super::content::whole_of;
 use super::compare::Comparer;
 use super::{Grouping, TextOptions};
 use crate::keys::Field;
@@ -85,12 +86,8 @@ impl Others {
         let mut places: FxHashMap<(Box<[Identity]>, u32), RowKey> =
             rows.list().iter().map(place).collect();
         let without_weight = vec![Row::default(); scenes.len()];
-        for (index, other) in others.iter().enumerate() {
-            all.wholes.push(if options.relative {
-                other.total()
-            } else {
-                other.scope_total()
-            });
+        for (index, (scene, other)) in scenes.iter().zip(others).enumerate() {
+            all.wholes.push(whole_of(scene, other, options));
             for row in other.list() {
                 let told = other.told(row);
                 let key = *places
