@@ -1,5 +1,7 @@
 //! `prof generate`: the manual page and shell completions, for packagers.
 
+mod completed;
+
 use crate::outcome::Outcome;
 use crate::whole;
 use anyhow::Context;
@@ -19,21 +21,30 @@ enum Artifact {
     Fish,
 }
 
-/// Write the manual page or shell completions to stdout.
+/// Write the manual page or shell completions to stdout
 #[derive(Debug, clap::Args)]
-#[command(hide = true)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     artifact: Artifact,
 }
 
+const EXAMPLES: &str = "\
+Examples:
+  prof generate man | man -l -         read the manual
+  prof generate bash > ~/.local/share/bash-completion/completions/prof";
+
 /// Writes the artifact.
 pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
     let args = &args;
-    let mut command = whole();
+    let command = whole();
     let mut text = Vec::new();
     let shell = match args.artifact {
         Artifact::Man => {
-            text.extend(manual(command.clone())?.bytes());
+            text.extend(
+                manual(command.clone())?
+                    .chars()
+                    .flat_map(|one| troff(one).into_bytes()),
+            );
             None
         }
         Artifact::Bash => Some(clap_complete::Shell::Bash),
@@ -41,7 +52,12 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
         Artifact::Fish => Some(clap_complete::Shell::Fish),
     };
     if let Some(shell) = shell {
-        clap_complete::generate(shell, &mut command, "prof", &mut text);
+        clap_complete::generate(
+            shell,
+            &mut completed::completed(&command),
+            "prof",
+            &mut text,
+        );
     }
     io::stdout()
         .lock()
@@ -57,6 +73,7 @@ fn manual(mut command: clap::Command) -> io::Result<String> {
     let mut page = Vec::new();
     clap_mangen::Man::new(command.clone()).render(&mut page)?;
     let mut page = String::from_utf8_lossy(&page).into_owned();
+    page = page.replace(".SH EXTRA\n", ".SH EXAMPLES\n");
     for part in command.get_subcommands() {
         let name = part.get_name();
         // They are sections of this page, no pages of their own.
@@ -68,8 +85,72 @@ fn manual(mut command: clap::Command) -> io::Result<String> {
         }
     }
     page.push_str(&keys_section());
+    page.push_str(ENVIRONMENT);
+    page.push_str(EXIT_STATUS);
     Ok(page)
 }
+
+/// A character as every troff reads it.
+fn troff(one: char) -> String {
+    match one.is_ascii() {
+        true => one.to_string(),
+        false => format!("\\[u{:04X}]", u32::from(one)),
+    }
+}
+
+/// What the environment decides, troff.
+const ENVIRONMENT: &str = "\
+.SH ENVIRONMENT
+.TP
+PROF_PAGER, PERF_PAGER, PAGER
+What shows long text on a terminal, else less \\-FRSX.
+.TP
+NO_COLOR
+Text and the terminal UI have no colours.
+.TP
+VISUAL, EDITOR
+What the terminal UI opens a source line with.
+.TP
+BROWSER
+What \\-\\-web and \\-\\-firefox open a page with.
+.TP
+DEBUGINFOD_URLS, DEBUGINFOD_MAXTIME, DEBUGINFOD_MAXSIZE, DEBUGINFOD_TIMEOUT
+As for elfutils: the servers that \\-\\-debuginfod asks where it names none, how long and how much
+is fetched.
+.TP
+XDG_CACHE_HOME, XDG_STATE_HOME
+Where what was fetched, and what prof push could not send yet, is kept.
+";
+
+/// Exit codes, troff.
+const EXIT_STATUS: &str = "\
+.SH \"EXIT STATUS\"
+That of the command that was recorded or counted, and the signal that ended it. Otherwise
+.TP
+0
+All is well.
+.TP
+1
+It failed.
+.TP
+2
+It was called wrongly.
+.TP
+3
+What was shown is of a damaged recording.
+.TP
+4
+prof check: a budget is exceeded.
+.TP
+5
+prof check and prof ab: undecided.
+.TP
+126, 127
+The command cannot be run, or is not there.
+.TP
+130
+Interrupted.
+";
 
 /// Usage, description, options and examples of a command, troff.
 fn command_section(command: &clap::Command) -> io::Result<String> {

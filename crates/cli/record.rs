@@ -614,6 +614,12 @@ fn end(finished: Finished, kept: Kept, quiet: bool) -> Outcome {
         let more = [waits, side_band, finished.why_empty, finished.left_behind];
         more.iter().flatten().for_each(|line| say(line));
     }
+    let ended = finished
+        .command
+        .filter(|_| !quiet && trapped.is_none() && finished.ended_by == EndedBy::Command);
+    if let Some(how) = ended.and_then(Ended::by_signal) {
+        say(&format!("the command was ended by {how}"));
+    }
     // Said with -q too: the program was harmed.
     if let Some(line) = trapped {
         say(line);

@@ -15,12 +15,14 @@ use anyhow::Context;
 use clap::Parser;
 use prof_record::commands::Channel;
 use prof_stat::{Finished, count};
+use prof_sys::clock::local_time;
 use prof_sys::process::Ended;
 use std::ffi::OsString;
 use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
+use std::time::{SystemTime, UNIX_EPOCH};
 use together::Together;
 
 const EXAMPLES: &str = "\
@@ -257,8 +259,17 @@ fn run_counting(args: &Args, store: Option<PathBuf>) -> anyhow::Result<Outcome> 
             say(message);
         }
     };
-    match count(&options, &mut output, &mut tell) {
-        Ok(finished) => Ok(outcome(finished)),
+    let counted = count(&options, &mut output, &mut tell);
+    match counted {
+        Ok(finished) => {
+            let ended = finished
+                .ended
+                .filter(|_| !finished.interrupted && !finished.stopped);
+            if let Some(how) = ended.and_then(Ended::by_signal) {
+                tell(&format!("the command was ended by {how}"));
+            }
+            Ok(outcome(finished))
+        }
         Err(error) => not_launched(args, error),
     }
 }
@@ -309,7 +320,14 @@ fn output(args: &Args) -> anyhow::Result<Box<dyn Write>> {
     } else {
         options.write(true).truncate(true);
     }
-    let file = options.open(&path);
-    let file = file.with_context(|| format!("cannot write to {}", path.display()))?;
+    let cannot = || format!("cannot write to {}", path.display());
+    let mut file = options.open(&path).with_context(cannot)?;
+    // As perf: runs that are appended are told apart. A file of JSON has no remarks.
+    if args.output.is_some() && !args.json {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        let now = now.map_or(0, |it| it.as_secs().cast_signed());
+        let now = local_time(now).map_or_else(String::new, |it| it.as_ctime());
+        write!(file, "# started on {now}\n\n").with_context(cannot)?;
+    }
     Ok(Box::new(file))
 }

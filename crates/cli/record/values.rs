@@ -55,6 +55,17 @@ pub(super) fn stacks(text: &str) -> Result<Stacks, String> {
         ("auto", Some(size)) => dump(size).map(Stacks::Unwound),
         ("fp", None) => Ok(Stacks::FramePointers),
         ("lbr", None) => Ok(Stacks::LastBranch),
+        ("fp", Some("defer")) => Err(
+            "call chains that the kernel defers (Linux 6.19) are read, but not recorded\n  try: \
+             --call-graph fp"
+                .to_owned(),
+        ),
+        ("fp", Some(frames)) => Err(match frames.parse::<u16>() {
+            Ok(frames) => {
+                format!("frames are counted elsewhere\n  try: --call-graph fp --max-stack {frames}")
+            }
+            Err(_) => "fp takes no more\n  try: --call-graph fp".to_owned(),
+        }),
         ("dwarf", None) => Ok(Stacks::Dump(DEFAULT_DUMP)),
         ("dwarf", Some(size)) => dump(size).map(Stacks::Dump),
         _ => Err("not auto, fp, lbr or dwarf[,BYTES]".to_owned()),

@@ -14,6 +14,39 @@ pub enum Ended {
     Signaled(i32),
 }
 
+impl Ended {
+    /// `SIGSEGV (segmentation fault)`, of a child that a signal ended.
+    pub fn by_signal(self) -> Option<String> {
+        let Self::Signaled(signal) = self else {
+            return None;
+        };
+        let (name, what) = match signal {
+            libc::SIGHUP => ("SIGHUP", "hangup"),
+            libc::SIGINT => ("SIGINT", "interrupt"),
+            libc::SIGQUIT => ("SIGQUIT", "quit"),
+            libc::SIGILL => ("SIGILL", "illegal instruction"),
+            libc::SIGTRAP => ("SIGTRAP", "trap"),
+            libc::SIGABRT => ("SIGABRT", "aborted"),
+            libc::SIGBUS => ("SIGBUS", "bus error"),
+            libc::SIGFPE => ("SIGFPE", "arithmetic fault"),
+            libc::SIGKILL => ("SIGKILL", "killed"),
+            libc::SIGUSR1 => ("SIGUSR1", "user signal 1"),
+            libc::SIGSEGV => ("SIGSEGV", "segmentation fault"),
+            libc::SIGUSR2 => ("SIGUSR2", "user signal 2"),
+            libc::SIGPIPE => ("SIGPIPE", "broken pipe"),
+            libc::SIGALRM => ("SIGALRM", "alarm clock"),
+            libc::SIGTERM => ("SIGTERM", "terminated"),
+            libc::SIGXCPU => ("SIGXCPU", "CPU time limit"),
+            libc::SIGXFSZ => ("SIGXFSZ", "file size limit"),
+            libc::SIGVTALRM => ("SIGVTALRM", "virtual timer"),
+            libc::SIGPROF => ("SIGPROF", "profiling timer"),
+            libc::SIGSYS => ("SIGSYS", "bad system call"),
+            other => return Some(format!("signal {other}")),
+        };
+        Some(format!("{name} ({what})"))
+    }
+}
+
 /// Whether to wait for what has not happened yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wait {

@@ -244,6 +244,8 @@ impl<F> Places<F> {
                 }),
             _ => match processes.dsos().get(mapping.dso).kind {
                 DsoKind::File => CodeAt::FileMissing,
+                // A stack, a heap: what points there is no return address.
+                DsoKind::Data => CodeAt::Nothing,
                 _ => CodeAt::Anonymous,
             },
         }

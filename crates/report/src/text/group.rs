@@ -1,8 +1,8 @@
 //! Events of a group in one table: the rows are the first event's, with the
 //! weights of the others beside them.
 
-use super::content::whole_of;
 use super::compare::Comparer;
+use super::content::whole_of;
 use super::{Grouping, TextOptions};
 use crate::keys::Field;
 use crate::model::{GroupId, Identity, Row, RowKey, Rows, Scene, Weight};
