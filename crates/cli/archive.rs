@@ -4,7 +4,7 @@
 use crate::embed::{Embedded, Texts, Wish, embed};
 use crate::fetching;
 use crate::inject;
-use crate::outcome::{Outcome, say};
+use crate::outcome::{Outcome, UsageError, say};
 use crate::recording::Input;
 use anyhow::{Context, bail};
 use prof_inject::{Additions, Source};
@@ -110,7 +110,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
         embed(&input, &path, wish)?;
         return Ok(outcome);
     }
-    let output = args.output.unwrap_or_else(|| with(&input.path, ".zst"));
+    let output = match args.output {
+        Some(output) => output,
+        None => beside(&input)?,
+    };
     if output == Path::new("-") {
         inject::refuse_terminal()?;
         let folder = tempfile::tempdir().context("cannot make a folder for the copy")?;
@@ -182,6 +185,20 @@ impl Drop for TemporaryFile {
 }
 
 /// `path` with something behind it.
+/// The archive of a recording where none is named.
+fn beside(input: &Input) -> anyhow::Result<PathBuf> {
+    let is_packed = input.path.extension().is_some_and(|it| it == "zst");
+    if is_packed {
+        return Err(UsageError(format!(
+            "{} is packed by its name; a new archive needs one\n  try: prof archive{} -o FILE.zst",
+            input.name(),
+            input.option()
+        ))
+        .into());
+    }
+    Ok(with(&input.path, ".zst"))
+}
+
 fn with(path: &Path, ending: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(ending);

@@ -142,8 +142,9 @@ pub(crate) struct Args {
     /// stop; each is answered with ack.
     #[arg(long, value_name = "fd:CTL[,ACK]|fifo:CTL[,ACK]", value_parser = values::channel)]
     control: Option<Channel>,
-    /// End after so many seconds; a command that we launched gets SIGTERM.
-    #[arg(long, value_name = "SECONDS", value_parser = values::seconds)]
+    /// End after so many seconds, or a time such as 500ms or 2m; a command that we
+    /// launched gets SIGTERM.
+    #[arg(long, value_name = "TIME", value_parser = values::seconds)]
     duration: Option<Duration>,
     /// Size of each ring: pages, or bytes with B, K, M or G; behind a comma that of
     /// each area for a trace [default: 4M for root, 128K for others].

@@ -19,7 +19,7 @@ use prof_sys::clock::local_time;
 use prof_sys::process::Ended;
 use std::ffi::OsString;
 use std::fs::OpenOptions;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -252,6 +252,11 @@ fn run_counting(args: &Args, store: Option<PathBuf>) -> anyhow::Result<Outcome> 
     };
     let store = store.map(|path| (path, own()));
     let options = choice::options(args, store)?;
+    let is_screen = args.output.is_none() && io::stderr().is_terminal();
+    if args.interval_clear && !is_screen {
+        let why = "--interval-clear clears a screen, and there is none here\n  try: without it";
+        return Err(UsageError(why.to_owned()).into());
+    }
     let mut output = output(args)?;
     let quiet = args.quiet;
     let mut tell = |message: &str| {

@@ -83,11 +83,14 @@ fn dump(text: &str) -> Result<u32, String> {
     }
 }
 
+/// Seconds, or a time with its unit.
 pub(super) fn seconds(text: &str) -> Result<Duration, String> {
-    match text.parse() {
-        Ok(seconds) if seconds > 0.0 && seconds < 1e9 => Ok(Duration::from_secs_f64(seconds)),
-        _ => Err("not a number of seconds above 0".to_owned()),
-    }
+    let found = match text.parse() {
+        Ok(seconds) if seconds > 0.0 && seconds < 1e9 => Some(Duration::from_secs_f64(seconds)),
+        Ok(_) => None,
+        Err(_) => time(text).filter(|time| time.as_secs() < 1_000_000_000),
+    };
+    found.ok_or_else(|| "not a number of seconds above 0, or a time such as 500ms or 2m".to_owned())
 }
 
 const SIZES: [(char, u64); 4] = [('B', 1), ('K', 1 << 10), ('M', 1 << 20), ('G', 1 << 30)];

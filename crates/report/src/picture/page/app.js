@@ -202,7 +202,7 @@ class Page {
     show_sandwich() {
         const frame = this.sandwiched;
         const name = frame < 0
-            ? "Choose a function: in the table, or in a graph and then press s."
+            ? "Choose a function: in the table, or in a graph and then Callers and callees at the bottom (s)."
             : visible(this.profile.name_of(frame).slice(0, 4096));
         by_id("sandwiched").textContent = name;
         by_id("callers").hidden = by_id("callees").hidden = true;
