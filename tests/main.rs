@@ -88,6 +88,7 @@ mod stat_options;
 mod told_unwinding;
 mod traces;
 mod tui;
+mod two_conventions;
 mod two_recorders;
 mod unwinding;
 mod unwinding_kinds;

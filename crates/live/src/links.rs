@@ -142,12 +142,19 @@ impl Links {
             return (Proof::Open, None);
         };
         // Linkage stubs have no function of their own.
-        match target.and_then(|target| function(around, Avma(target), beyond)) {
+        let call_target = target.map(Avma);
+        match call_target.and_then(|target| function(around, target, beyond)) {
             None => (Proof::Open, Some(link)),
-            Some(target) if (target.dso, target.start) == (callee.dso, callee.start) => {
-                (Proof::Shown, None)
+            Some(target) if target.is_same(&callee) => (Proof::Shown, None),
+            Some(_) => {
+                // Of a stub nothing is on the stack.
+                let behind = call_target.and_then(|at| stub_target(around, at, beyond));
+                let behind = behind.and_then(|at| function(around, at, beyond));
+                match behind.is_some_and(|behind| behind.is_same(&callee)) {
+                    true => (Proof::Shown, None),
+                    false => (Proof::Refuted, None),
+                }
             }
-            Some(_) => (Proof::Refuted, None),
         }
     }
 }
@@ -155,7 +162,7 @@ impl Links {
 /// What the code says of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Proof {
-    /// The function's code calls that function.
+    /// The function's code calls that function, or a stub that jumps there.
     Shown,
     /// It goes through a pointer or a stub: it may.
     Open,
@@ -171,6 +178,16 @@ fn function<F: OpenFile>(
     let machine = around.state.registers.machine();
     let (unwinder, mut process) = around.stacks.at(around.processes, around.state, beyond);
     unwinder.function(machine, at, &mut process)
+}
+
+fn stub_target<F: OpenFile>(
+    around: &mut Around<'_, F>,
+    start: Avma,
+    beyond: &mut impl Beyond,
+) -> Option<Avma> {
+    let machine = around.state.registers.machine();
+    let (unwinder, mut process) = around.stacks.at(around.processes, around.state, beyond);
+    unwinder.stub_target(machine, start, &mut process)
 }
 
 fn begins_stacks<F: OpenFile>(

@@ -710,7 +710,7 @@ pub fn unnamed(reason: UnnamedReason) -> (&'static str, &'static str) {
         ),
         UnnamedReason::FileDamaged => (
             "the file is not readable as ELF",
-            "install it again; a runtime's own image (sbcl.core) has no names",
+            "a runtime's own image (sbcl.core) has no names; a program is to be installed again",
         ),
         UnnamedReason::NoSymbolThere => (
             "the file has no symbol at their address",

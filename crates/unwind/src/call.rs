@@ -1,6 +1,7 @@
 //! Does a return address follow a call? Decided from the bytes before it.
 
 use crate::Machine;
+use iced_x86::{Decoder, DecoderOptions, FlowControl};
 
 /// The longest call instruction, in bytes.
 pub(crate) const MAX_CALL: usize = 8;
@@ -30,6 +31,47 @@ impl CallBefore {
     pub(crate) fn is_call(self) -> bool {
         self != Self::None
     }
+}
+
+/// Bytes of a function in which [`stub_target`] looks for its jump.
+pub(crate) const MAX_STUB: usize = 64;
+
+/// Where a function goes that does no more than to get something ready and jump
+/// elsewhere, bytes from its first one: so begins a call that is not seen on the
+/// stack.
+pub(crate) fn stub_target(machine: Machine, code: &[u8]) -> Option<i64> {
+    let bits = match machine {
+        Machine::X86_64 => 64,
+        Machine::X86 => 32,
+        Machine::Aarch64 => return branch_of_stub(code),
+    };
+    for instruction in Decoder::with_ip(bits, code, 0, DecoderOptions::NONE) {
+        match instruction.flow_control() {
+            FlowControl::Next => {}
+            FlowControl::UnconditionalBranch => {
+                return Some(instruction.near_branch_target().cast_signed());
+            }
+            _ => return None,
+        }
+    }
+    None
+}
+
+/// The same of `b`, before which nothing branches: of branches, exceptions and hints
+/// bits 28 to 26 are 101.
+fn branch_of_stub(code: &[u8]) -> Option<i64> {
+    const NOP: u32 = 0xd503_201f;
+    const BTI: u32 = 0xd503_241f;
+    let is_hint = |word: u32| word == NOP || word & !0xc0 == BTI;
+    let words = code.chunks_exact(4).filter_map(|word| word.first_chunk());
+    let words = words.map(|word| u32::from_le_bytes(*word));
+    let mut branches = words
+        .zip((0_i64..).step_by(4))
+        .filter(|&(word, _)| word >> 26 & 7 == 5 && !is_hint(word));
+    let (word, at) = branches.next()?;
+    // A word of 26 bits, with its sign, counts instructions.
+    let by = i64::from((word << 6).cast_signed() >> 4);
+    (word >> 26 == 0b00_0101).then_some(at + by)
 }
 
 fn decode_x86(code: &[u8]) -> CallBefore {
@@ -90,7 +132,7 @@ fn decode_aarch64(code: &[u8]) -> CallBefore {
 
 #[cfg(test)]
 mod tests {
-    use super::CallBefore;
+    use super::{CallBefore, stub_target};
     use crate::Machine;
 
     fn x86(code: &[u8]) -> CallBefore {
@@ -127,5 +169,31 @@ mod tests {
         assert_eq!(arm(0xd63f_0100), CallBefore::Indirect);
         assert_eq!(arm(0x1400_0002), CallBefore::None);
         assert_eq!(arm(0xd65f_03c0), CallBefore::None);
+    }
+
+    #[test]
+    fn a_stub_jumps_behind_nothing_but_plain_instructions() {
+        let x86 = |code: &[u8]| stub_target(Machine::X86_64, code);
+        // mov 0x2ac11(%rip),%rax; mov %fs:(%rax),%rcx; jmp -0x20
+        let stub = [
+            0x48, 0x8b, 0x05, 0x11, 0xac, 2, 0, 0x64, 0x48, 0x8b, 8, 0xe9, 0xe0, 0xff, 0xff, 0xff,
+        ];
+        assert_eq!(x86(&stub), Some(16 - 0x20));
+        assert_eq!(x86(&[0xeb, 0x10]), Some(0x12));
+        assert_eq!(x86(&[0xc3, 0xeb, 0x10]), None, "it returns");
+        assert_eq!(x86(&[0x74, 2, 0xeb, 0x10]), None, "it has a choice");
+        assert_eq!(x86(&[0xe8, 0, 0, 0, 0, 0xeb, 0x10]), None, "it calls");
+        assert_eq!(x86(&[0xff, 0xe0]), None, "by a register");
+        assert_eq!(x86(&[0x90; 64]), None);
+        let arm = |code: &[u32]| {
+            let code: Vec<u8> = code.iter().flat_map(|word| word.to_le_bytes()).collect();
+            stub_target(Machine::Aarch64, &code)
+        };
+        // bti c; nop; b -8
+        assert_eq!(arm(&[0xd503_245f, 0xd503_201f, 0x17ff_fffe]), Some(0));
+        assert_eq!(arm(&[0xd503_233f, 0x17ff_fffe]), None, "paciasp");
+        assert_eq!(arm(&[0xaa00_03e1, 0x17ff_fffe]), Some(4 - 8));
+        assert_eq!(arm(&[0x1400_0004]), Some(0x10));
+        assert_eq!(arm(&[0x9400_0004, 0x1400_0004]), None, "bl");
     }
 }

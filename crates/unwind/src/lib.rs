@@ -43,6 +43,7 @@ mod source;
 mod steps;
 mod symbols;
 mod tables;
+mod through_fp;
 mod unwinder;
 
 pub use call::CallBefore;

@@ -6,7 +6,7 @@ use crate::dso::Rules;
 use crate::row::Cfa;
 use crate::{
     CallBefore, CodeAt, Cursor, Machine, Process, Registers, Step, StepBy, Unwinder, fallback,
-    followed, go, leaving, lua, signal_frame,
+    followed, go, leaving, lua, signal_frame, through_fp,
 };
 use prof_profile::{Avma, ChainEnd};
 
@@ -159,8 +159,15 @@ impl Unwinder {
             return leaving::caller(self, frame, number, process);
         }
         let row = dso.row(number).ok_or(ChainEnd::BadUnwindInfo)?;
+        let is_through_fp = through_fp::is_read_so(&row.cfa, machine);
         // Not taken apart: registers are large, and copied for each frame.
         let found = apply(row, &cursor.registers, process);
+        if is_through_fp
+            && let Ok(far) = &found
+            && let Some(near) = through_fp::caller(self, frame, far, process)
+        {
+            return Ok(near);
+        }
         // No thread starts in such a function: it has overwritten its frame.
         if keeps_exception && matches!(&found, Ok(caller) if caller.registers.pc() == 0) {
             return Err(ChainEnd::Unproven);

@@ -18,6 +18,13 @@ pub struct FunctionAt {
     pub at: Svma,
 }
 
+impl FunctionAt {
+    /// Whether both addresses are in one function.
+    pub fn is_same(&self, other: &Self) -> bool {
+        (self.dso, self.start) == (other.dso, other.start)
+    }
+}
+
 /// Unwinds stacks of any number of processes that share dsos.
 ///
 /// ```
@@ -83,6 +90,20 @@ impl Unwinder {
             start,
             at: svma,
         })
+    }
+
+    /// Where the function that begins at `start` jumps to, if it does nothing else
+    /// with the stack: what is called by it may be found on top of what called it.
+    pub fn stub_target(
+        &self,
+        machine: Machine,
+        start: Avma,
+        process: &mut impl Process,
+    ) -> Option<Avma> {
+        let mut code = [0; crate::call::MAX_STUB];
+        let got = self.code(start, &mut code, process);
+        let by = crate::call::stub_target(machine, code.get(..got)?)?;
+        Some(Avma(start.0.checked_add_signed(by)?))
     }
 
     /// Whether the function at `at` is one that Go's runtime places as the
