@@ -213,3 +213,54 @@ fn sources_of_rusts_library_are_those_that_rustup_installed() {
     let shown = annotated("000000000");
     assert!(!shown.contains("// source "), "{shown}");
 }
+
+/// A source that is newer than its program, or gone, is told beside the listing.
+#[test]
+fn sources_that_may_be_others_are_told() {
+    let test = "sources_that_may_be_others_are_told";
+    if !have(test, "gcc") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let (source, program) = (folder.path().join("hot.c"), folder.path().join("hot"));
+    let text = "volatile int sink;\nint main(void)\n{\n\tfor (int i = 0; i < 100000000; i++)\n\t\tsink++;\n}\n";
+    fs::write(&source, text).expect("writable");
+    let built = Command::new("gcc")
+        .args(["-O1", "-g", "-o"])
+        .args([&program, &source])
+        .status();
+    assert!(built.expect("gcc starts").success());
+    let data = folder.path().join("hot.data");
+    let mut record = prof_command();
+    record
+        .args(["record", "-q", "-e", "cpu-clock:u", "--no-embed", "-o"])
+        .arg(&data)
+        .arg("--");
+    let recorded = record.arg(&program).status();
+    assert!(recorded.expect("prof starts").success());
+    let said = || {
+        let data = data.to_str().expect("UTF-8");
+        let shown = prof(&["annotate", "--stdio", "-i", data, "main"]);
+        assert_eq!(shown.code, 0, "{}", shown.stderr);
+        shown.stderr
+    };
+    let written = |after: u64| {
+        let about = fs::metadata(&program).and_then(|about| about.modified());
+        let time = about.expect("a time") + std::time::Duration::from_secs(after);
+        let file = fs::File::options()
+            .append(true)
+            .open(&source)
+            .expect("there");
+        file.set_modified(time).expect("ours");
+    };
+    written(0);
+    assert!(!said().contains("hot.c"), "{}", said());
+    written(5);
+    assert!(
+        said().contains("hot.c is newer than the program"),
+        "{}",
+        said()
+    );
+    fs::remove_file(&source).expect("there");
+    assert!(said().contains("hot.c is not here"), "{}", said());
+}

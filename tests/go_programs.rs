@@ -93,6 +93,10 @@ fn stripped_go_programs_have_names_lines_and_whole_stacks() {
     assert!(inlined > 0, "what was inlined is shown");
     assert!(text.contains("goroutines.go:"), "lines are known");
     assert!(!text.contains("[unknown]"), "all functions have names");
+    let listing = prof(&["annotate", "--stdio", "-l", "-i", data, "main.leaf"]);
+    let listing = listing.succeeded("annotate").text();
+    let of_leaf = listing.contains("goroutines.go:") && listing.contains("func leaf(");
+    assert!(of_leaf, "source lines beside the instructions: {listing}");
 }
 
 /// A write barrier that has no frame and so saves no frame pointer.

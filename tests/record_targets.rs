@@ -1,7 +1,9 @@
 //! Whose events `prof record` takes where several options say it, what ends a
 //! recording, and what interrupts do: scripts written for perf go on working.
 
-use crate::oracle::{Finished, have, may_record_all, perf, prof_command, scratch, skipped};
+use crate::oracle::{
+    Finished, compiled, have, may_record_all, perf, prof, prof_command, scratch, skipped,
+};
 use crate::patience::wait_until;
 use crate::waiting::{send, with_pipes};
 use std::io::{BufRead, BufReader};
@@ -228,4 +230,47 @@ fn interrupts_of_kill_climb_the_ladder_of_a_terminal() {
     let file = file.to_str().expect("a path of ours");
     let stats = crate::oracle::prof(&["dump", "--stats", "-i", file]);
     stats.succeeded("prof dump");
+}
+
+/// `/proc/PID/maps` of it is empty: what is mapped is read from another thread.
+#[test]
+fn a_process_whose_first_thread_has_ended_has_names_and_whole_stacks() {
+    let test = "a_process_whose_first_thread_has_ended_has_names_and_whole_stacks";
+    let Some(program) = compiled(test, "leader-ends.c", &["-O2", "-pthread"]) else {
+        return;
+    };
+    let mut child = Command::new(&program)
+        .arg("2")
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let mut line = String::new();
+    let output = child.stdout.take().expect("a pipe");
+    BufReader::new(output).read_line(&mut line).expect("a line");
+    let pid = child.id();
+    let has_maps = || std::fs::read(format!("/proc/{pid}/maps")).is_ok_and(|maps| !maps.is_empty());
+    wait_until("the first thread ends", || !has_maps());
+    let file = recording("leader");
+    let pid = pid.to_string();
+    let args = ["-q", "-g", "-e", "cpu-clock:u", "-p", &pid];
+    finish(record(&file, &args)).succeeded("record");
+    child.wait().expect("ours");
+    let file = file.to_str().expect("a path of ours");
+    let script = prof(&["script", "-F", "ip,sym", "-i", file]).succeeded("script");
+    let text = script.text();
+    let stacks: Vec<&str> = text
+        .split("\n\n")
+        .filter(|it| !it.trim().is_empty())
+        .collect();
+    let is_whole = |stack: &&&str| {
+        let has = |name: &str| stack.contains(name);
+        has("middle") && has("work") && has("start_thread")
+    };
+    let whole = stacks.iter().filter(is_whole).count();
+    assert!(stacks.len() >= 100, "{}", stacks.len());
+    assert!(
+        whole * 10 >= stacks.len() * 9,
+        "{whole} of {}",
+        stacks.len()
+    );
 }
