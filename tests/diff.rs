@@ -367,3 +367,39 @@ fn a_differential_flame_graph_colours_what_changed() {
     let folded = prof(&[&sides[..], &["--format", "folded"]].concat());
     assert!(folded.code == 2 && folded.stderr.contains("--diff draws svg or html"));
 }
+
+#[test]
+fn waits_are_compared_by_what_they_are_for_unless_functions_are_asked_for() {
+    let recorded = |name: &str| {
+        let path = scratch().join(format!("diff-waits-{name}.data"));
+        let mut record = prof_command();
+        record
+            .args(["record", "-q", "--off-cpu=only", "-o"])
+            .arg(&path);
+        let ended = record.args(["--", "sleep", "0.05"]).output();
+        ended
+            .map(Finished::from)
+            .expect("prof starts")
+            .succeeded("record");
+        path
+    };
+    let paths = [recorded("before"), recorded("after")];
+    let of = |options: &[&str]| {
+        let sides = texts(&paths);
+        prof(&[&["diff", "--percent-limit", "0"], options, &sides].concat())
+            .succeeded("diff")
+            .text()
+    };
+    let usual = of(&[]);
+    assert!(
+        usual.contains("blocked: sleep") && !usual.contains("Symbol"),
+        "{usual}"
+    );
+    for options in [&["--children"][..], &["-s", "dso,symbol"]] {
+        let functions = of(options);
+        assert!(
+            functions.contains("Symbol") && !functions.contains("blocked: sleep"),
+            "{functions}"
+        );
+    }
+}

@@ -13,7 +13,7 @@ use prof_compare::{
     Comparison, ComparisonOptions, Computation, Incomparable, PerfOptions, Run, Side,
 };
 use prof_profile::{Counting, EventId, Profile};
-use prof_report::keys::{DSO, Field, FieldList, SYMBOL};
+use prof_report::keys::{DSO, Field, FieldList, SYMBOL, WAIT};
 use prof_report::model::{Filter, Selection, SelfOf};
 use prof_report::text::TextOptions;
 use prof_statistics::Pairing;
@@ -45,10 +45,11 @@ pub(crate) struct Args {
     force: bool,
     #[command(flatten)]
     names: NameOptions,
-    /// Tell rows apart by these keys, as in prof report
-    #[arg(short, long, value_name = "KEYS", default_value = "dso,symbol")]
-    sort: FieldList,
-    /// Compare functions with what they call, not their own code alone
+    /// Tell rows apart by these keys, as in prof report [default: dso,symbol; of waits, wait]
+    #[arg(short, long, value_name = "KEYS")]
+    sort: Option<FieldList>,
+    /// Compare functions with what they call, not their own code alone; of waits, the
+    /// functions that waited
     #[arg(long)]
     children: bool,
     /// Compare the cost of a run, or the part that each row has of its run
@@ -252,6 +253,9 @@ fn by_event(before: Vec<Vec<Run>>, after: Vec<Vec<Run>>) -> anyhow::Result<Vec<S
     .into())
 }
 
+/// What tells rows apart unless other keys are asked for.
+const DEFAULT: [Field; 2] = [Field::Key(DSO), Field::Key(SYMBOL)];
+
 impl Args {
     /// The recordings of both sides.
     fn paths(&self) -> anyhow::Result<(Vec<PathBuf>, Vec<PathBuf>)> {
@@ -311,20 +315,34 @@ impl Args {
         let symbolizer = self.names.symbolizer();
         let (profile, outcome) = input.load_with(self.detail(), &symbolizer)?;
         drop(symbolizer);
-        let options = self.table();
+        let options = self.table(&DEFAULT);
+        // No function of a program waits itself: what for tells more than in which of
+        // the kernel's.
+        let by_functions = self.sort.is_some() || self.children || self.compute.is_some();
+        let of_waits = match by_functions {
+            true => options.clone(),
+            false => self.table(&[Field::Key(WAIT)]),
+        };
+        let table_of = |event: EventId| {
+            let about = profile.events.get(usize::from(event.0));
+            match about.is_some_and(|about| about.is_off_cpu) {
+                true => &of_waits,
+                false => &options,
+            }
+        };
         say_if_nothing_passes(&profile, &options.selection, path);
         let name = input.name();
         let mut runs: Vec<Run> = (0..profile.events.len())
             .map(|index| EventId(u16::try_from(index).unwrap_or(u16::MAX)))
             .filter(|&event| is_shown(&profile, event))
-            .map(|event| Run::new(&name, &profile, &options, event))
+            .map(|event| Run::new(&name, &profile, table_of(event), event))
             .collect();
         self.divide(&mut runs, &profile, place)?;
         Ok((runs, outcome))
     }
 
     fn detail(&self) -> Detail {
-        let mut keys = self.sort.fields.iter();
+        let mut keys = self.sort.iter().flat_map(|sort| &sort.fields);
         let by_line = |field: &Field| matches!(field, Field::Key(key) if key.needs_lines());
         match self.names.detail() {
             _ if keys.any(by_line) => Detail::Source,
@@ -334,12 +352,13 @@ impl Args {
         }
     }
 
-    /// The table that is made of each recording.
-    fn table(&self) -> TextOptions {
-        let keys = self.sort.fields.iter().copied();
+    /// The table that is made of each recording, by these fields if none are asked for.
+    fn table(&self, usual: &[Field]) -> TextOptions {
+        let asked = self.sort.as_ref();
+        let keys = asked.map_or(usual, |sort| &sort.fields).iter().copied();
         let mut sort: Vec<Field> = keys.filter(|field| !field.is_weight()).collect();
-        if self.sort.is_added {
-            sort.splice(0..0, [Field::Key(DSO), Field::Key(SYMBOL)]);
+        if asked.is_some_and(|sort| sort.is_added) {
+            sort.splice(0..0, DEFAULT);
         }
         let by_line = |field: &Field| matches!(field, Field::Key(key) if key.splits_by_line());
         TextOptions {

@@ -35,7 +35,7 @@ pub use history::{IPC, USUAL_FOR_HISTORY};
 pub(crate) use line::SRCLINE;
 pub(crate) use line::srcline;
 pub(crate) use moment::CPU;
-pub use moment::PARENT;
+pub use moment::{PARENT, WAIT};
 pub(crate) use place::{host, write_line};
 pub(crate) use rank::Ranks;
 pub(crate) use refused::refused_key;

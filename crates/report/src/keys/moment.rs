@@ -88,7 +88,7 @@ pub(super) const TIME: SortKey = SortKey(&Spec {
 });
 
 /// What kept a thread from running, and what it waited for.
-pub(super) const WAIT: SortKey = SortKey(&Spec {
+pub const WAIT: SortKey = SortKey(&Spec {
     name: "wait",
     heading: "Wait",
     width: 12,
