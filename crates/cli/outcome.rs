@@ -96,13 +96,15 @@ pub(crate) fn chain_of_causes(error: &anyhow::Error) -> String {
         }
     }
     if !text.contains("try: ") {
-        text.push_str(cure_of(error).unwrap_or_default());
+        let cure = cure_of(error, &text).unwrap_or_default();
+        text.push_str(cure);
     }
     text
 }
 
 /// What helps where a file cannot be written.
-fn cure_of(error: &anyhow::Error) -> Option<&'static str> {
+fn cure_of(error: &anyhow::Error, text: &str) -> Option<&'static str> {
+    let is_of_new_file = text.starts_with("cannot create ");
     let errnos = error.chain().filter_map(|cause| {
         let cause: &io::Error = cause.downcast_ref()?;
         cause.raw_os_error()
@@ -111,6 +113,12 @@ fn cure_of(error: &anyhow::Error) -> Option<&'static str> {
         libc::EFBIG => "\n  files may not be larger here\n  try: a larger ulimit -f",
         libc::ENOSPC | libc::EDQUOT => "\n  try: a file on another file system, or free some space",
         libc::EROFS => "\n  try: a file in another folder, as /tmp",
+        libc::EACCES if is_of_new_file => {
+            "\n  this user may not write to that folder\n  try: -o /tmp/perf.data"
+        }
+        libc::ENOENT if is_of_new_file => {
+            "\n  there is no such folder\n  try: mkdir -p with its name, or another -o"
+        }
         _ => return None,
     })
 }

@@ -70,13 +70,36 @@ pub(crate) struct Input {
     pub(crate) max_stack: Option<usize>,
 }
 
+/// With what helps where a recording is another user's, as that of sudo is root's.
+fn denied(error: anyhow::Error, path: &Path) -> anyhow::Error {
+    let is_denied = error
+        .downcast_ref::<io::Error>()
+        .is_some_and(|cause| cause.kind() == io::ErrorKind::PermissionDenied);
+    let own = prof_sys::process::effective_user();
+    let owner = fs::metadata(path).ok().map(|about| about.uid());
+    let Some(owner) = owner.filter(|&owner| is_denied && owner != own) else {
+        return error;
+    };
+    let whose = match owner {
+        0 => "root".to_owned(),
+        other => format!("user {other}"),
+    };
+    anyhow::anyhow!(
+        "{error:#}\n  it is {whose}'s alone\n  try: sudo chown {own} {}   (sudo prof record --user sudo … \
+         gives the file to who called sudo)",
+        quoted(&path.to_string_lossy())
+    )
+}
+
 /// Opens a file; of an archive what it holds, in a file without a name.
 ///
 /// # Errors
 /// If it cannot be read, or unpacks to much more than a recording would.
 pub(crate) fn unpacked(path: &Path) -> anyhow::Result<File> {
     let wrong = || format!("cannot open {}", path.display());
-    let mut file = File::open(path).with_context(wrong)?;
+    let mut file = File::open(path)
+        .with_context(wrong)
+        .map_err(|error| denied(error, path))?;
     let mut magic = [0; 4];
     let is_packed = file.read_exact(&mut magic).is_ok() && magic == PACKED;
     file.seek(SeekFrom::Start(0)).with_context(wrong)?;

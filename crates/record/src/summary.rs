@@ -225,9 +225,15 @@ impl Summary {
                 false => "",
             };
             let behind = if self.due_has_kernel { "" } else { " are not" };
+            // At such a rate samples take the time themselves.
+            const HIGH: u64 = 10_000;
+            let higher = match self.asked_hz.is_some_and(|hz| hz < HIGH) {
+                true => ", or a higher -F",
+                false => "",
+            };
             line.push_str(&format!(
                 "; only {:.0} % of the CPU time was seen: {kernel}tasks that live shorter than a \
-                 sampling period{behind} (try: as root, or a higher -F)",
+                 sampling period{behind} (try: as root{higher})",
                 100.0 * seen
             ));
         }

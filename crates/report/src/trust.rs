@@ -554,9 +554,15 @@ fn more_of_each_stack(profile: &Profile) -> &'static str {
 /// Where nothing that is known makes it better.
 const NO_CURE: &str = "";
 
-/// The cure by the lowest rate; none where that was asked for, and of waits alone,
-/// which have no rate.
+/// The cure by the lowest rate; none where that was asked for. Waits have no rate: of
+/// those that were chosen by chance the stack is read later than it is with all.
 fn lower_rate(profile: &Profile) -> &'static str {
+    let has_waits = profile.events.iter().any(|event| event.is_off_cpu);
+    let mut words = profile.origin.command_line.iter();
+    let takes_all = words.any(|word| word.starts_with("--off-cpu-stacks"));
+    if has_waits && !takes_all {
+        return "record waits with --off-cpu-stacks all, which takes more of the program's time";
+    }
     let own_rates = profile.events.iter().filter(|event| !event.is_off_cpu);
     let mut rates = own_rates.map(|event| (event.asked, event.is_freq));
     match rates.any(|(asked, is_freq)| asked > 99 || !is_freq) {
