@@ -81,6 +81,11 @@ pub fn shortened(name: &str, fits: impl Fn(&str) -> bool) -> Cow<'_, str> {
     shortest
 }
 
+/// Whether `is_it` holds of a name or of a form of it that may be on the screen.
+pub fn is_in_any_form(name: &str, is_it: impl Fn(&str) -> bool) -> bool {
+    is_it(&shortened(name, &is_it))
+}
+
 /// Ever shorter forms of a name, each clearly shorter than the one before, down
 /// to the bare method name; for places whose width is not known yet.
 pub fn forms(name: &str) -> Vec<String> {
@@ -411,7 +416,7 @@ fn no_bracket(before: &str, within: &str, next: &str) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::{forms, shortened};
+    use super::{forms, is_in_any_form, shortened};
 
     fn within(name: &str, width: usize) -> String {
         shortened(name, |name| name.chars().count() <= width).into_owned()
@@ -497,6 +502,16 @@ mod tests {
         );
         let name = "core::str::<impl str>::parse::<u64>";
         assert_eq!(within(name, 30), "core::str::<impl str>::parse");
+    }
+
+    #[test]
+    fn a_name_is_found_by_what_is_shown_of_it() {
+        let name = "std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> >::compare(char const*) const";
+        let has = |part: &str| is_in_any_form(name, |form| form.contains(part));
+        assert!(has("std::string::compare") && has("__cxx11") && has("char_traits"));
+        assert!(!has("std::string::find"));
+        assert!(is_in_any_form(name, |form| form == "std::string::compare"));
+        assert!(is_in_any_form("main", |form| form == "main"));
     }
 
     #[test]

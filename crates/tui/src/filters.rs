@@ -6,7 +6,9 @@ use prof_profile::{DsoId, EventId, FunctionId, Profile, TaskId};
 use prof_report::model::{
     Filter, ModeFilter, Recursion, Selection, TimeRange, Transform, parse_time_ranges,
 };
+use prof_report::short::is_in_any_form;
 use regex::{Regex, RegexBuilder};
+use std::collections::BTreeSet;
 
 /// The selection in force and those before and after it.
 #[derive(Debug, Default)]
@@ -230,7 +232,14 @@ pub(super) fn chips(profile: &Profile, selection: &Selection) -> Vec<String> {
     list(
         "time",
         times
-            .map(|range| format!("{}..{}", since(range.start), since(range.end)))
+            .map(|range| {
+                let end = Some(range.end).filter(|&end| end < u64::MAX);
+                format!(
+                    "{}..{}",
+                    since(range.start),
+                    end.map_or_else(String::new, since)
+                )
+            })
             .collect(),
     );
     if let Some(pattern) = &filter.frame {
@@ -290,6 +299,75 @@ pub(super) fn smart_case(pattern: &str) -> Result<Regex, String> {
         })
 }
 
+/// The names of functions that are called so, or are shown so.
+fn whole_names(profile: &Profile, typed: &[String]) -> Result<Vec<String>, String> {
+    let functions = profile.functions.iter();
+    let known: BTreeSet<&str> = functions.map(|it| profile.name(it.name)).collect();
+    let mut names = Vec::new();
+    for typed in typed {
+        if known.contains(typed.as_str()) {
+            names.push(typed.clone());
+            continue;
+        }
+        let shown = known
+            .iter()
+            .filter(|name| is_in_any_form(name, |form| form == typed));
+        let before = names.len();
+        names.extend(shown.map(|&name| name.to_owned()));
+        if names.len() == before {
+            return Err(format!(
+                "no function is called {typed}; without symbol= it is a pattern for parts of names"
+            ));
+        }
+    }
+    Ok(names)
+}
+
+/// Ranges of time: in seconds since the first sample, as the screen tells times, or
+/// as recorded; with `ms` behind them in those.
+fn times(profile: &Profile, typed: &str) -> Result<Vec<TimeRange>, String> {
+    let span = profile.origin.time_range;
+    let ranges = parse_time_ranges(&in_seconds(typed), span).map_err(|error| error.to_string())?;
+    if typed.contains('%') {
+        return Ok(ranges);
+    }
+    let first = origin_of_times(profile);
+    let last = span.map_or(u64::MAX, |(_, last)| last);
+    let in_recording = |range: TimeRange| {
+        if (first..=last).contains(&range.start) {
+            return Ok(range);
+        }
+        let range = TimeRange {
+            start: first.saturating_add(range.start),
+            end: first.saturating_add(range.end),
+        };
+        match range.start > last {
+            true => Err(format!(
+                "the last sample is {} behind the first one; time=0.1,0.2 are seconds since that",
+                text::since(first, last)
+            )),
+            false => Ok(range),
+        }
+    };
+    ranges.into_iter().map(in_recording).collect()
+}
+
+/// `100ms,2s` as `0.1,2`.
+fn in_seconds(typed: &str) -> String {
+    let one = |word: &str| {
+        let plain = word.trim();
+        match (plain.strip_suffix("ms"), plain.strip_suffix('s')) {
+            (Some(ms), _) => match ms.trim().parse::<f64>() {
+                Ok(ms) => format!("{:.9}", ms / 1e3),
+                Err(_) => word.to_owned(),
+            },
+            (None, Some(seconds)) => seconds.trim().to_owned(),
+            (None, None) => word.to_owned(),
+        }
+    };
+    typed.split(',').map(one).collect::<Vec<_>>().join(",")
+}
+
 /// Puts a filter that was typed in force.
 ///
 /// # Errors
@@ -325,15 +403,11 @@ pub(super) fn apply_typed(
     match name.trim() {
         "comm" => selection.filter.comms = words(),
         "dso" => selection.filter.dsos = words(),
-        "symbol" | "sym" => selection.filter.symbols = words(),
+        "symbol" | "sym" => selection.filter.symbols = whole_names(profile, &words())?,
         "pid" => selection.filter.pids = numbers(values)?,
         "tid" => selection.filter.tids = numbers(values)?,
         "cpu" => selection.scope.cpus = numbers(values)?,
-        "time" => {
-            let span = profile.origin.time_range;
-            selection.scope.times =
-                parse_time_ranges(values, span).map_err(|error| error.to_string())?;
-        }
+        "time" => selection.scope.times = times(profile, values)?,
         // `operator==` and the like are names, not keys.
         name if is_key(name) => {
             return Err(format!(
@@ -426,5 +500,46 @@ mod tests {
         assert!(chips(&profile, history.now()).is_empty());
         assert!(history.undo());
         assert_eq!(chips(&profile, history.now()), ["pid=7", "tid=8"]);
+    }
+
+    #[test]
+    fn times_are_those_of_the_screen_or_of_the_recording() {
+        let mut sketch = prof_sketch::Sketch::new();
+        let task = sketch.task(1, 1, "app");
+        sketch.sample(task, "app:main", 1, 1);
+        let mut profile = sketch.profile;
+        const S: u64 = 1_000_000_000;
+        profile.origin.time_range = Some((5000 * S, 5002 * S));
+        let of = |typed: &str| {
+            let ranges = super::times(&profile, typed)?;
+            Ok::<_, String>(
+                ranges
+                    .iter()
+                    .map(|it| (it.start, it.end))
+                    .collect::<Vec<_>>(),
+            )
+        };
+        let second = vec![(5000 * S + S / 2, 5001 * S)];
+        assert_eq!(of("0.5,1"), Ok(second.clone()));
+        assert_eq!(of("500ms,1s"), Ok(second.clone()));
+        assert_eq!(of("5000.5,5001"), Ok(second));
+        assert_eq!(of("1"), Ok(vec![(5001 * S, u64::MAX)]));
+        assert_eq!(of("50%-100%"), Ok(vec![(5001 * S, 5002 * S)]));
+        let late = of("3,4").expect_err("behind the end");
+        assert!(late.contains("2.000 s behind the first"), "{late}");
+        assert!(of("2,1").is_err() && of("x").is_err());
+    }
+
+    #[test]
+    fn a_function_is_filtered_by_the_name_that_is_shown() {
+        let mut sketch = prof_sketch::Sketch::new();
+        let dso = sketch.dso("/bin/app", prof_profile::DsoKind::File);
+        let name = "std::vector<int, std::allocator<int> >::push_back(int const&)";
+        sketch.location(dso, &[name]);
+        let profile = sketch.profile;
+        let of = |typed: &str| super::whole_names(&profile, &[typed.to_owned()]);
+        assert_eq!(of(name), Ok(vec![name.to_owned()]));
+        assert_eq!(of("std::vector::push_back"), Ok(vec![name.to_owned()]));
+        assert!(of("std::vector::pop_back").is_err());
     }
 }

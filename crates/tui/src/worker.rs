@@ -14,6 +14,7 @@ use prof_report::model::{
     CallTree, Certainty, Changes, Growth, Heat, Judging, NodeId, Row, Rows, RowsOptions, Scene,
     Selection, Weight,
 };
+use prof_report::short::is_in_any_form;
 use prof_report::waiting::{self, LaneMap, Lanes};
 use prof_statistics::Pairing;
 use regex::Regex;
@@ -221,7 +222,10 @@ fn search(seen: &Seen, pattern: Regex) -> Found {
     let matching: Vec<bool> = profile
         .functions
         .iter()
-        .map(|function| pattern.is_match(profile.name(function.name)))
+        .map(|function| {
+            let name = profile.name(function.name);
+            is_in_any_form(name, |form| pattern.is_match(form))
+        })
         .collect();
     let sites: Arc<[bool]> = seen
         .sites

@@ -3,6 +3,7 @@
 use super::Selection;
 use super::cut::CutStacks;
 use super::select::{Filter, ModeFilter, Scope};
+use crate::short::is_in_any_form;
 use prof_abi::CpuMode;
 use prof_profile::{DsoKind, EventId, NameId, Profile, Sample, StackId, TaskId};
 
@@ -35,7 +36,10 @@ impl<'a> Judge<'a> {
             profile
                 .functions
                 .iter()
-                .map(|function| pattern.is_match(profile.name(function.name)))
+                .map(|function| {
+                    let name = profile.name(function.name);
+                    is_in_any_form(name, |form| pattern.is_match(form))
+                })
                 .collect()
         });
         Self {
