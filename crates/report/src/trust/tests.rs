@@ -25,6 +25,31 @@ fn doubtful() -> Profile {
 }
 
 #[test]
+fn damage_is_the_first_figure_of_a_line() {
+    let mut sketch = Sketch::new();
+    let task = sketch.task(1, 1, "app");
+    sketch.sample(task, "app:main", 1, 1);
+    let mut profile = sketch.profile;
+    let line = |profile: &Profile, width| {
+        let figures = super::summary_within(profile, width);
+        let each = figures
+            .iter()
+            .map(|it| format!("{}{}{}", it.divider, it.sign(), it.words));
+        each.collect::<String>()
+    };
+    assert!(!line(&profile, 200).contains("damaged"));
+    profile.trust.damages.push(Damage {
+        offset: 0x30,
+        what: "at offset 0x30".into(),
+        bytes: 7,
+    });
+    for width in [20, 200] {
+        let line = line(&profile, width);
+        assert!(line.starts_with("!the file is damaged; "), "{line}");
+    }
+}
+
+#[test]
 fn causes_are_told_by_size_and_small_ones_together() {
     let told = lines(&doubtful());
     let starts: Vec<&str> = told.iter().skip(1).map(|line| &line[..6]).collect();
