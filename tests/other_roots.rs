@@ -159,6 +159,21 @@ fn what_is_not_kept_of_a_chroot_is_told() {
         let told = " deleted or of other roots without a build-id (/app)";
         assert!(said.contains(told), "{options:?}: {said}");
         assert!(said.contains("link with -Wl,--build-id"), "{said}");
+        // Where names go into the file, those are taken from the file that is open.
+        let output = prof_command()
+            .env("HOME", &home)
+            .args(["record", "-F", "999", "--embed-time", "20000", "-o"])
+            .arg(&data)
+            .args(options)
+            .args(["--", "chroot"])
+            .arg(&root)
+            .arg("/app")
+            .output()
+            .expect("prof starts");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!said.contains("without a build-id"), "{options:?}: {said}");
+        let text = report(&data, &home);
+        assert!(text.contains("without_an_id"), "{options:?}: {text}");
     }
 }
 

@@ -100,6 +100,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
         redaction: args.redact.then(Arc::default),
         fetch: args.debuginfod.as_ref().and_then(fetching::fetcher),
         own_kallsyms: None,
+        at_hand: Vec::new(),
         limit: None,
     };
     let reader = input.open()?;

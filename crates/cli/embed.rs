@@ -12,7 +12,7 @@ use prof_profile::{EventId, Profile, Redaction};
 use prof_report::code::{Build, Syntax};
 use prof_report::model::{Scene, Selection};
 use prof_resolve::{Phase, Progress};
-use prof_symbolize::{Detail, Extent, FetchFile, Notes, Sources, Symbolizer};
+use prof_symbolize::{Detail, Extent, FetchFile, FileAtHand, Notes, Sources, Symbolizer};
 use std::fs::{File, FileTimes};
 use std::path::Path;
 use std::sync::mpsc;
@@ -62,6 +62,8 @@ pub(crate) struct Wish {
     pub(crate) fetch: Option<Arc<dyn FetchFile>>,
     /// `/proc/kallsyms`, if it was opened with rights that are gone.
     pub(crate) own_kallsyms: Option<Arc<File>>,
+    /// Files that are held open, since their paths do not lead to them.
+    pub(crate) at_hand: Vec<FileAtHand>,
     /// How long that may take; `None` for as long as it takes.
     pub(crate) limit: Option<Duration>,
 }
@@ -193,6 +195,7 @@ fn take_notes(input: &Input, wish: &Wish) -> anyhow::Result<(Arc<Notes>, Option<
         let sources = Sources {
             fetch: wish.fetch.clone(),
             own_kallsyms: wish.own_kallsyms.clone(),
+            at_hand: wish.at_hand.clone(),
             ..Sources::default()
         };
         move || {

@@ -24,7 +24,8 @@ use prof_record::options::{
     Affinity, Clock, Flight, Follow, Options, Sampling, Snapshots, Stacks, Start, Switching,
     Target, Told, TraceSamples,
 };
-use prof_record::{EndedBy, Finished, RecordError, WaitOptions};
+use prof_record::{EndedBy, Finished, KeptFiles, RecordError, WaitOptions};
+use prof_symbolize::FileAtHand;
 use prof_sys::Identity;
 use prof_sys::limits::address_space_left;
 use prof_sys::process::Ended;
@@ -493,8 +494,12 @@ fn recorded(args: Args, kept: Kept) -> anyhow::Result<Outcome> {
             let names = (has_names && embeds(args)).then(|| Wish {
                 texts: args.embed.unwrap_or_default(),
                 own_kallsyms,
+                at_hand: at_hand(&finished.summary.kept),
                 ..Wish::default()
             });
+            if names.is_none() {
+                finished.summary.kept.close();
+            }
             let changes_file = names.is_some() || args.redact;
             let named = name(args, names, &mut notices);
             if changes_file && let Ok(about) = args.output.metadata() {
@@ -521,6 +526,17 @@ fn recorded(args: Args, kept: Kept) -> anyhow::Result<Outcome> {
 fn kernel_symbols(options: &Options) -> Option<Arc<File>> {
     options.user.as_ref()?;
     File::open("/proc/kallsyms").ok().map(Arc::new)
+}
+
+/// Files from which names can be taken only now.
+fn at_hand(kept: &KeptFiles) -> Vec<FileAtHand> {
+    let files = kept.open.iter();
+    let files = files.map(|it| FileAtHand {
+        path: it.path.clone(),
+        inode: it.inode,
+        file: Arc::clone(&it.file),
+    });
+    files.collect()
 }
 
 /// Whether names go into the file: there is one, and only one.

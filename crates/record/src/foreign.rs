@@ -15,6 +15,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, symlink};
 use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
 
 /// Most files that are told apart.
 const MAX_CHECKED: usize = 1 << 16;
@@ -29,15 +30,45 @@ pub struct KeptFiles {
     pub failed: Option<(usize, String)>,
     /// Perf maps of theirs that were copied to `/tmp`.
     pub maps: usize,
-    /// Files without a build-id, which nothing could find in the cache, and
-    /// the first of them.
+    /// Files without a build-id, which nothing could find in the cache, that could
+    /// not even be kept open, and the first of them.
     pub unidentified: Option<(usize, String)>,
+    /// Files without a build-id that are open still: names may be taken from them.
+    pub open: Vec<OpenForeign>,
     /// Files beyond the limits of `MAX_FILES` and
     /// `MAX_BYTES`.
     pub beyond_limits: usize,
 }
 
+/// A file that its recorded path does not lead to.
+#[derive(Debug, Clone)]
+pub struct OpenForeign {
+    /// The path, as the process that mapped it sees it.
+    pub path: PathBuf,
+    /// Its number in its file system, which the recording tells as well.
+    pub inode: u64,
+    /// Itself.
+    pub file: Arc<File>,
+}
+
+impl PartialEq for OpenForeign {
+    fn eq(&self, other: &Self) -> bool {
+        (&self.path, self.inode) == (&other.path, other.inode)
+    }
+}
+
+impl Eq for OpenForeign {}
+
 impl KeptFiles {
+    /// Closes the files that are open still, from which no names were taken.
+    pub fn close(&mut self) {
+        if let Some(first) = self.open.first() {
+            let path = first.path.display().to_string();
+            self.unidentified.get_or_insert((0, path)).0 += self.open.len();
+            self.open.clear();
+        }
+    }
+
     /// Most files that are kept open.
     pub(crate) const MAX_FILES: usize = 64;
     /// Most bytes of all files that are kept, 1 GiB.
@@ -54,6 +85,8 @@ pub(crate) struct ForeignFiles {
     bytes: u64,
     /// See [`KeptFiles::unidentified`].
     unidentified: Option<(usize, String)>,
+    /// See [`KeptFiles::open`].
+    open: Vec<OpenForeign>,
     /// See [`KeptFiles::beyond_limits`].
     beyond_limits: usize,
 }
@@ -173,6 +206,7 @@ impl ForeignFiles {
             kept: Vec::new(),
             bytes: 0,
             unidentified: None,
+            open: Vec::new(),
             beyond_limits: 0,
         }
     }
@@ -200,19 +234,13 @@ impl ForeignFiles {
     }
 
     fn keep(&mut self, mapped: &Mapped<'_>) {
-        let Some(build_id) = mapped.build_id() else {
+        let Some(file) = mapped.open() else {
             // Neither memory nor what is deleted already.
-            if mapped
-                .inside()
-                .and_then(|path| open_regular(&path))
-                .is_some()
-            {
+            let inside = mapped.inside().and_then(|path| open_regular(&path));
+            if mapped.build_id().is_none() && inside.is_some() {
                 let path = mapped.path().display().to_string();
                 self.unidentified.get_or_insert((0, path)).0 += 1;
             }
-            return;
-        };
-        let Some(file) = mapped.open() else {
             return;
         };
         let len = file.metadata().map_or(u64::MAX, |about| about.len());
@@ -221,23 +249,31 @@ impl ForeignFiles {
             return;
         }
         self.bytes = self.bytes.saturating_add(len);
-        self.kept.push(Kept {
-            path: mapped.path.to_vec(),
-            build_id,
-            file,
-        });
+        match mapped.file {
+            MappedFile::BuildId(build_id) => self.kept.push(Kept {
+                path: mapped.path.to_vec(),
+                build_id,
+                file,
+            }),
+            MappedFile::Inode(_, inode) => self.open.push(OpenForeign {
+                path: mapped.path().to_owned(),
+                inode,
+                file: Arc::new(file),
+            }),
+        }
     }
 
     /// Whether one more file of so many bytes is kept.
     fn has_room(&self, len: u64) -> bool {
         let bytes = self.bytes.saturating_add(len);
-        self.kept.len() < KeptFiles::MAX_FILES && bytes <= KeptFiles::MAX_BYTES
+        self.kept.len() + self.open.len() < KeptFiles::MAX_FILES && bytes <= KeptFiles::MAX_BYTES
     }
 
     /// Copies what was kept into the cache.
     pub(crate) fn store(&mut self) -> KeptFiles {
         let mut outcome = KeptFiles {
             unidentified: self.unidentified.take(),
+            open: std::mem::take(&mut self.open),
             beyond_limits: std::mem::take(&mut self.beyond_limits),
             ..KeptFiles::default()
         };

@@ -101,7 +101,7 @@ mod writing;
 pub use consumer::{Consume, Consumer};
 pub use control::{CommandUsed, EndedBy};
 pub use error::RecordError;
-pub use foreign::KeptFiles;
+pub use foreign::{KeptFiles, OpenForeign};
 pub use no_thread::NoThread;
 pub use options::{DEFAULT_DUMP, WaitOptions};
 pub use output_error::OutputError;

@@ -282,7 +282,8 @@ impl Summary {
         if let Some((count, first)) = &self.kept.unidentified {
             line.push_str(&format!(
                 "; {} deleted or of other roots without a build-id ({first}) cannot be kept: their \
-                 functions have no names once they are gone (link with -Wl,--build-id)",
+                 functions have no names once they are gone (link with -Wl,--build-id, or report --symfs \
+                 ROOT)",
                 several(*count as u64, "file")
             ));
         }

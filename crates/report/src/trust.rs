@@ -519,7 +519,7 @@ pub fn unnamed(reason: UnnamedReason) -> (&'static str, &'static str) {
         ),
         UnnamedReason::FileMissing => (
             "the file is gone",
-            "look at the recording where it was made, before the file changes",
+            "look at the recording where it was made, before the file changes, or name its root (--symfs DIR)",
         ),
         UnnamedReason::FileDenied => ("the file may not be read", "run as its owner or root"),
         UnnamedReason::BuildIdMismatch => (

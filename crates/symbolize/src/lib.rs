@@ -57,7 +57,7 @@ pub use kallsyms::{Kallsyms, KernelSymbol};
 pub use kernel::{KernelRequest, KernelSymbols};
 pub use perf_map::{LineFault, PerfMap, RefusedLines};
 pub use request::{DsoRequest, OpenError};
-pub use sources::{FetchFile, FileOfBuild, Sources};
+pub use sources::{FetchFile, FileAtHand, FileOfBuild, Sources};
 pub use symbol_file::SymbolFile;
 pub use symbolizer::{RunTimeCode, Symbolizer};
 pub use trusted_file::JitFileError;

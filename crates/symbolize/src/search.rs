@@ -13,6 +13,7 @@ use prof_abi::BuildId;
 use prof_profile::{DsoKind, UnnamedReason, bytes_of_visible};
 use std::ffi::OsStr;
 use std::io;
+use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
@@ -119,6 +120,9 @@ fn find_runtime(sources: &Sources, request: &DsoRequest<'_>) -> Result<Candidate
     if request.kind == DsoKind::Vdso {
         return find_vdso(sources, request);
     }
+    if let Some(path) = at_hand(sources, request) {
+        return accept_runtime(&path, request);
+    }
     let recorded = match rooted(sources, request) {
         Ok(path) => accept_runtime(&path, request),
         Err(error) => Err(error),
@@ -129,6 +133,20 @@ fn find_runtime(sources: &Sources, request: &DsoRequest<'_>) -> Result<Candidate
             .or_else(|| fetched(sources, request, (request.build_id, FileOfBuild::Program)))
             .ok_or(error)
     })
+}
+
+/// The way to a file of unknown build that is held open. Views of code ask for it by
+/// its path alone.
+fn at_hand(sources: &Sources, request: &DsoRequest<'_>) -> Option<PathBuf> {
+    if request.build_id.is_some() || sources.at_hand.is_empty() {
+        return None;
+    }
+    let recorded = bytes_of_visible(request.path);
+    let recorded = Path::new(OsStr::from_bytes(&recorded));
+    let mut files = sources.at_hand.iter();
+    let is_it = |inode: Option<u64>, other: u64| inode.is_none_or(|inode| inode == other);
+    let found = files.find(|it| it.path == recorded && is_it(request.inode, it.inode))?;
+    Some(format!("/proc/self/fd/{}", found.file.as_raw_fd()).into())
 }
 
 /// A file from elsewhere, where it is of a known build.

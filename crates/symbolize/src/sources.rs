@@ -24,11 +24,24 @@ pub struct Sources {
     /// `/proc/kallsyms` of this machine, if it was opened with rights that are
     /// gone.
     pub own_kallsyms: Option<Arc<File>>,
+    /// Files without a build-id that their recorded paths do not lead to.
+    pub at_hand: Vec<FileAtHand>,
     /// Whether names are shown as in the source.
     pub demangle: Demangle,
     /// Fetches files of programs that are nowhere else, such as from a
     /// debuginfod server.
     pub fetch: Option<Arc<dyn FetchFile>>,
+}
+
+/// A file that somebody holds open.
+#[derive(Debug, Clone)]
+pub struct FileAtHand {
+    /// The path that is recorded.
+    pub path: PathBuf,
+    /// Its number in its file system, as recorded.
+    pub inode: u64,
+    /// Itself.
+    pub file: Arc<File>,
 }
 
 /// A source of files by build-id that is asked last, such as a debuginfod
@@ -62,6 +75,7 @@ impl Default for Sources {
             finds_vmlinux: true,
             kallsyms: None,
             own_kallsyms: None,
+            at_hand: Vec::new(),
             demangle: Demangle::Yes,
             fetch: None,
         }
