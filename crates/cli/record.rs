@@ -30,7 +30,7 @@ use prof_sys::Identity;
 use prof_sys::limits::address_space_left;
 use prof_sys::process::Ended;
 use refused::OfRecord;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -509,7 +509,8 @@ fn recorded(args: Args, kept: Kept) -> anyhow::Result<Outcome> {
             named.map(|()| outcome)
         }
         Err(error @ RecordError::Command { .. }) => {
-            say(&error.to_string());
+            let meant = args.command.first().and_then(|word| meant_by(word));
+            say(&format!("{error}{}", meant.unwrap_or_default()));
             Ok(Outcome::Code(error.exit_code()))
         }
         Err(error @ RecordError::Interrupted { .. }) => {
@@ -526,6 +527,24 @@ fn recorded(args: Args, kept: Kept) -> anyhow::Result<Outcome> {
 fn kernel_symbols(options: &Options) -> Option<Arc<File>> {
     options.user.as_ref()?;
     File::open("/proc/kallsyms").ok().map(Arc::new)
+}
+
+/// What else a word may have been meant for that is no program.
+fn meant_by(word: &OsStr) -> Option<String> {
+    let word = word.to_str()?;
+    let is_variable = |(name, _): &(&str, &str)| {
+        !name.is_empty()
+            && name
+                .bytes()
+                .all(|it| it == b'_' || it.is_ascii_alphanumeric())
+    };
+    match word {
+        "auto" | "fp" | "lbr" | "dwarf" => Some(format!("\n  try: --call-graph {word} ./app")),
+        _ if word.split_once('=').is_some_and(|both| is_variable(&both)) => {
+            Some(format!("\n  try: env {word} ./app"))
+        }
+        _ => None,
+    }
 }
 
 /// Files from which names can be taken only now.
