@@ -128,7 +128,7 @@ fn locks_have_their_variables_their_waiters_and_who_released_them() {
     assert!(text.contains("100.0 % held by holder ("), "{text}");
     assert!(text.contains("seen in 1 of 1 waits"), "{text}");
     assert!(
-        text.lines().all(|line| line.chars().count() <= 80),
+        text.lines().all(|line| line.chars().count() <= 240),
         "{text}"
     );
 }

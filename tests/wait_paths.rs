@@ -103,7 +103,7 @@ fn checked(name: &str, shape: &str) -> Option<Value> {
         .succeeded("prof report")
         .text();
     assert!(
-        text.lines().all(|line| line.chars().count() <= 80),
+        text.lines().all(|line| line.chars().count() <= 240),
         "{text}"
     );
     Some(path)

@@ -93,7 +93,7 @@ fn draw_tabs(shared: &Shared, tabs: &Tabs, area: Rect, buffer: &mut Buffer) {
     }
     let rest = pen.room();
     if rest > 12 {
-        let title = text::fit(&shared.title, rest - 2, theme.glyphs.ellipsis);
+        let title = text::path(&shared.title, rest - 2, theme.glyphs.ellipsis);
         pen.right(&title, rest, theme.dim());
     }
 }

@@ -2,7 +2,7 @@
 
 use super::chain::{ChainPlan, Chains};
 use super::compare::{Comparer, Packed};
-use super::group::{self, Others};
+use super::group::{self, Others, whole_of};
 use super::{CallGraph, ChainKey, ChainOrder, ChainStyle, Grouping, TextOptions};
 use crate::branch_sums::BranchSums;
 use crate::keys::{Cells, Field, Ranks, SYMBOL, SortKey};
@@ -269,24 +269,6 @@ impl Heading {
             counted,
             is_plural: leads || events.len() > 1 || leads_in_perf,
             events: group::title(profile, &events),
-        }
-    }
-}
-
-/// What is 100 %: all in scope, or what filters let pass.
-pub(super) fn whole_of(scene: &Scene<'_>, rows: &Rows, options: &TextOptions) -> Weight {
-    match (options.relative, options.symbol_filter.as_deref()) {
-        (false, _) => rows.scope_total(),
-        (true, None) => rows.total(),
-        (true, part) => {
-            let names = Cells::new(scene, rows).with(options.look);
-            let named = rows.list().iter().filter(|row| names.is_named(row, part));
-            let named: Weight = named.map(|row| row.own).sum();
-            // perf counts those samples that other filters let pass.
-            Weight {
-                samples: rows.total().samples,
-                ..named
-            }
         }
     }
 }

@@ -2,9 +2,8 @@
 //! weights of the others beside them.
 
 use super::compare::Comparer;
-use super::content::whole_of;
 use super::{Grouping, TextOptions};
-use crate::keys::Field;
+use crate::keys::{Cells, Field};
 use crate::model::{GroupId, Identity, Row, RowKey, Rows, Scene, Weight};
 use prof_profile::{EventId, Profile};
 use rustc_hash::FxHashMap;
@@ -54,6 +53,24 @@ pub fn title(profile: &Profile, events: &[EventId]) -> String {
             format!("{own} {{ {names} }}")
         }
         None => names,
+    }
+}
+
+/// What is 100 %: all in scope, or what filters let pass.
+pub(super) fn whole_of(scene: &Scene<'_>, rows: &Rows, options: &TextOptions) -> Weight {
+    match (options.relative, options.symbol_filter.as_deref()) {
+        (false, _) => rows.scope_total(),
+        (true, None) => rows.total(),
+        (true, part) => {
+            let names = Cells::new(scene, rows).with(options.look);
+            let named = rows.list().iter().filter(|row| names.is_named(row, part));
+            let named: Weight = named.map(|row| row.own).sum();
+            // perf counts those samples that other filters let pass.
+            Weight {
+                samples: rows.total().samples,
+                ..named
+            }
+        }
     }
 }
 

@@ -316,3 +316,69 @@ fn told<'a>(profile: &'a Profile, lock: &'a Lock) -> ToldLock<'a> {
         held_by: holders.collect(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{IN_A_FILE, write_locks};
+    use crate::waiting::{Lock, LockKind, Locks, Waiters};
+    use prof_profile::FutexId;
+    use prof_sketch::Sketch;
+
+    #[test]
+    fn stacks_that_read_the_same_are_one_row() {
+        let mut sketch = Sketch::new();
+        // They differ where 80 columns have no room.
+        let inner = "app:a_function_of_a_long_name;app:another_one_of_a_long_name;libc.so.6:wait";
+        let mut waiters = |outer: &str, ns| Waiters {
+            stack: sketch.stack(&format!("app:main;app:{outer};{inner}")),
+            functions: Vec::new(),
+            ns,
+            waits: 1,
+        };
+        let waiters = vec![
+            waiters("first_way_to_it", 600),
+            waiters("second_way_to_it", 400),
+        ];
+        let lock = Lock {
+            futex: FutexId(0),
+            kind: LockKind::Mutex,
+            ns: 1000,
+            waits: 2,
+            longest: 600,
+            threads: 1,
+            waiters,
+            releasers: Vec::new(),
+            holders: Vec::new(),
+        };
+        let locks = Locks {
+            list: vec![lock],
+            has_wakes: true,
+            ..Locks::default()
+        };
+        let rows = |columns: usize| {
+            let mut text = Vec::new();
+            write_locks(&sketch.profile, &locks, columns, &mut text).expect("memory");
+            let text = String::from_utf8(text).expect("UTF-8");
+            assert!(
+                text.lines().all(|line| line.chars().count() <= columns),
+                "{text}"
+            );
+            let rows = text.lines().filter(|line| line.contains(" % in "));
+            rows.map(|row| row.trim().to_owned()).collect::<Vec<_>>()
+        };
+        let short = rows(80);
+        assert!(
+            short.len() == 1 && short[0].starts_with("100.0 % in wait < "),
+            "{short:?}"
+        );
+        let whole = rows(IN_A_FILE);
+        assert!(
+            whole.len() == 2 && whole[0].contains("first_way_to_it"),
+            "{whole:?}"
+        );
+        assert!(
+            whole[0].starts_with("60.0 %") && whole[1].starts_with("40.0 %"),
+            "{whole:?}"
+        );
+    }
+}
