@@ -32,8 +32,11 @@ fn stacks(how: &str) -> Option<Vec<Vec<String>>> {
     let data = data.to_str().expect("UTF-8");
     let script = prof(&["script", "-F", "ip,sym", "-i", data]).succeeded("script");
     let name = |line: &str| {
-        let (_, name) = line.trim().split_once(' ')?;
-        Some(name.trim().to_owned())
+        let (at, name) = line.trim().split_once(' ')?;
+        Some(match name.trim() {
+            "[unknown]" => unnamed(at).to_owned(),
+            name => name.to_owned(),
+        })
     };
     let stack = |text: &str| text.lines().filter_map(name).collect::<Vec<_>>();
     let text = script.text();
@@ -45,6 +48,15 @@ fn stacks(how: &str) -> Option<Vec<Vec<String>>> {
     )
 }
 
+/// Which function of the made code, which begins a page, an address is in.
+fn unnamed(at: &str) -> &'static str {
+    match u64::from_str_radix(at, 16).map(|at| at & 0xfff) {
+        Ok(0..16) => "[outer]",
+        Ok(16..48) => "[inner]",
+        _ => "[unknown]",
+    }
+}
+
 /// The part of a stack from the code that was made on, if it is there.
 fn through_made<'a>(stack: &'a [String], names: [&str; 2]) -> Option<Vec<&'a str>> {
     let at = stack
@@ -54,7 +66,7 @@ fn through_made<'a>(stack: &'a [String], names: [&str; 2]) -> Option<Vec<&'a str
 }
 
 /// A stack through the made code where nothing is told of it.
-const UNTOLD: [&str; 4] = ["spin", "[unknown]", "[unknown]", "main"];
+const UNTOLD: [&str; 4] = ["spin", "[inner]", "[outer]", "main"];
 
 /// Requires that stacks with the made code, or called from there, are whole.
 fn assert_whole(how: &str, stacks: &[Vec<String>]) {
@@ -112,7 +124,8 @@ fn code_of_which_nothing_is_told_ends_the_stack_where_nothing_proves_more() {
     for stack in &stacks {
         let skipped = match stack[0].as_str() {
             "spin" => 0,
-            "[unknown]" => 1,
+            "[inner]" => 1,
+            "[outer]" => 2,
             _ => continue,
         };
         let frames = stack.iter().zip(&UNTOLD[skipped..]);
