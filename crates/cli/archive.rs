@@ -185,7 +185,6 @@ impl Drop for TemporaryFile {
     }
 }
 
-/// `path` with something behind it.
 /// The archive of a recording where none is named.
 fn beside(input: &Input) -> anyhow::Result<PathBuf> {
     let is_packed = input.path.extension().is_some_and(|it| it == "zst");
@@ -200,6 +199,7 @@ fn beside(input: &Input) -> anyhow::Result<PathBuf> {
     Ok(with(&input.path, ".zst"))
 }
 
+/// `path` with something behind it.
 fn with(path: &Path, ending: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(ending);

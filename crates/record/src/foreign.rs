@@ -234,10 +234,13 @@ impl ForeignFiles {
     }
 
     fn keep(&mut self, mapped: &Mapped<'_>) {
+        let inside = mapped.inside().and_then(|path| open_regular(&path));
+        if mapped.build_id().is_none() && inside.is_none() {
+            // Memory, which would stay taken while it is open, or deleted already.
+            return;
+        }
         let Some(file) = mapped.open() else {
-            // Neither memory nor what is deleted already.
-            let inside = mapped.inside().and_then(|path| open_regular(&path));
-            if mapped.build_id().is_none() && inside.is_some() {
+            if mapped.build_id().is_none() {
                 let path = mapped.path().display().to_string();
                 self.unidentified.get_or_insert((0, path)).0 += 1;
             }
