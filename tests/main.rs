@@ -86,6 +86,7 @@ mod stat_files;
 mod stat_metrics;
 mod stat_options;
 mod told_unwinding;
+mod trace_fields;
 mod traces;
 mod tui;
 mod two_conventions;

@@ -13,7 +13,7 @@ use crate::pager::{paged, text_columns};
 use crate::recording::Input;
 use crate::refused::Refused;
 use crate::report::emptiness::no_samples;
-use crate::tui::can_draw;
+use crate::tui::{Begin, can_draw};
 use anyhow::{Context, bail};
 use prof_listing::code_files::FileCode;
 use prof_profile::{Clock, EventId, FunctionId, Profile};
@@ -219,7 +219,11 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
     if can_draw && args.dsos.is_empty() && args.cpu.is_none() {
         let symbol = Some(symbol.unwrap_or_default());
         let input = args.clock.of(&args.input);
-        return crate::tui::run(&input, &args.names, &args.look, symbol);
+        let begin = Begin {
+            function: symbol,
+            ..Begin::default()
+        };
+        return crate::tui::run(&input, &args.names, &args.look, begin);
     }
     let symbolizer = Arc::new(args.names.symbolizer());
     let (profile, outcome) = args.clock.of(&args.input).load(&args.names, &symbolizer)?;

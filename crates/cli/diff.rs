@@ -163,6 +163,9 @@ type Loaded = anyhow::Result<(Vec<Vec<Run>>, Outcome)>;
 
 /// Compares.
 pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
+    if let Some(Err(error)) = args.sort.as_ref().map(FieldList::known) {
+        return Err(usage(error.to_string()));
+    }
     let (before, after) = args.paths()?;
     check_distinct(&before)?;
     check_distinct(&after)?;
@@ -311,6 +314,7 @@ impl Args {
             folds_idle: false,
             max_stack: None,
             details: true,
+            trace_fields: Vec::new(),
         };
         let symbolizer = self.names.symbolizer();
         let (profile, outcome) = input.load_with(self.detail(), &symbolizer)?;

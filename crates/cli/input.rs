@@ -240,6 +240,7 @@ impl Input {
             whole_functions: !self.shows_addresses,
             counting: self.counting,
             details: self.details,
+            trace_fields: self.trace_fields.clone(),
             branch_history: self.branch_history,
             max_stack: self.max_stack.unwrap_or(usual.max_stack),
             merges_callchains: !self.separate_callchains,

@@ -6,7 +6,7 @@ use crate::outcome::{Outcome, UsageError, say};
 use crate::recognise::{PACKED, is_profile, is_recording};
 use anyhow::{Context, bail};
 use prof_perfdata::{Damage, Reader};
-use prof_profile::{Clock, Counting};
+use prof_profile::{Clock, Counting, TraceField};
 use prof_resolve::BranchHistory;
 use std::ffi::OsString;
 use std::fs::{self, File, FileTimes};
@@ -56,6 +56,9 @@ pub(crate) struct Input {
     /// Whether what samples tell beyond who, where and when is kept.
     #[arg(skip)]
     pub(crate) details: bool,
+    /// Fields of tracepoints whose values are kept with that.
+    #[arg(skip)]
+    pub(crate) trace_fields: Vec<TraceField>,
     /// Whether branch stacks are put into call chains.
     #[arg(skip)]
     pub(crate) branch_history: Option<BranchHistory>,
@@ -152,6 +155,7 @@ impl Input {
             counting: Some(Counting::Samples),
             separate_callchains: false,
             details: false,
+            trace_fields: Vec::new(),
             branch_history: None,
             clock: None,
             folds_idle: false,

@@ -1,6 +1,7 @@
 //! `prof report`: a recording as a table with call graphs.
 
 mod counted;
+mod drawn;
 pub(crate) mod emptiness;
 mod filters;
 mod form;
@@ -9,6 +10,7 @@ mod missing;
 mod page;
 mod refused;
 mod tasks;
+mod trace_fields;
 mod waiting;
 mod web;
 
@@ -25,7 +27,6 @@ use crate::switching::SwitchArgs;
 use crate::tui::can_draw;
 use filters::Filters;
 use form::Form;
-use prof_abi::event_kind;
 use prof_listing::Switch;
 use prof_listing::code_files::FileCode;
 use prof_listing::dump::{HeaderDetail, Stats};
@@ -120,6 +121,7 @@ Examples:
   prof report --stdio | head -50         what costs most
   prof report --no-children -s sym       functions by their own cost
   prof report -s dso --percent-limit 1   dsos above 1 %
+  prof report -s prev_comm,next_comm     by fields of tracepoints
   prof report --branch-history           how the code got there (record -b)
   prof report --diff old.data new.data   what changed, in a terminal
   prof report --json > report.json       for a program
@@ -180,7 +182,12 @@ struct Columns {
     /// With --branch-history: callchain_branch_predicted, callchain_branch_abort,
     /// callchain_branch_cycles.
     /// With --mem-mode: mem, symbol_daddr, dso_daddr, symbol_iaddr, snoop, tlb, locked, blocked,
-    /// phys_daddr, data_page_size
+    /// phys_daddr, data_page_size.
+    ///
+    /// Of tracepoints their fields: prev_comm of all that have it, sched_switch.prev_comm or
+    /// %1.prev_comm (the first event) of one, sched_switch.* for all of its fields, trace_fields for
+    /// those of all; with /raw behind, as the payload has them (prof evlist --trace-fields lists
+    /// them)
     #[arg(short, long, value_name = "KEYS")]
     sort: Option<FieldList>,
     /// Show exactly these columns: sort keys, overhead, sample, period, interval …
@@ -306,7 +313,8 @@ fn frames(text: &str) -> Result<usize, String> {
 
 /// Shows the recording.
 pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
-    let args = &args.with_argument()?.sorted_as_perf();
+    let args = args.with_argument()?.sorted_as_perf();
+    let args = &args.with_trace_fields()?;
     if args.form.stats || args.form.tasks || args.form.mmaps || args.form.header_only {
         return show_records(args);
     }
@@ -316,9 +324,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
         let inputs = [before, after].map(|path| args.clock.of(&input(path, args.input.force)));
         return crate::tui::run_two(inputs, &args.names, &args.form.look);
     }
+    args.check_drawn()?;
     if args.is_drawn() {
-        let input = args.idle.of(args.clock.of(&args.input));
-        return crate::tui::run(&input, &args.names, &args.form.look, None);
+        return args.draw();
     }
     if !args.form.diff.is_empty() {
         return Err(usage(
@@ -439,6 +447,7 @@ fn load(args: &Args, is_terminal: bool) -> anyhow::Result<Loaded> {
         shows_addresses: !is_terminal && args.form.format() == Format::Text && !args.form.is_page(),
         counting: args.counting(),
         details: args.uses_details(),
+        trace_fields: args.trace_fields(),
         branch_history: args.branch_history(),
         max_stack: args.max_stack.filter(|_| args.columns.branch_history),
         ..input
@@ -504,20 +513,6 @@ fn show_records(args: &Args) -> anyhow::Result<Outcome> {
 }
 
 impl Args {
-    /// Whether something is asked for that is not the terminal UI.
-    fn has_form(&self) -> bool {
-        self.form.stdio
-            || self.columns.hierarchy
-            || self.columns.total_cycles
-            || self.columns.branch_history
-            || self.form.format() != Format::Text
-            || self.missing
-            || self.locks
-            || self.wakes.is_given()
-            || self.form.is_page()
-            || self.switch.is_given()
-    }
-
     /// Takes the argument for what it is: a recording or a part of names.
     fn with_argument(mut self) -> anyhow::Result<Self> {
         if let Some(argument) = self.argument.take()
@@ -526,37 +521,6 @@ impl Args {
             self.filters.symbol_filter.get_or_insert(text);
         }
         Ok(self)
-    }
-
-    /// With perf's rows of recordings that have tracepoints alone, by what these tell,
-    /// unless other rows are asked for; only in text, and of files, which can be looked
-    /// at before.
-    fn sorted_as_perf(mut self) -> Self {
-        let columns = &self.columns;
-        let are_asked = columns.sort.is_some()
-            || columns.fields.is_some()
-            || columns.parent.is_some()
-            || columns.branch_history
-            || !matches!(self.counting(), None | Some(Counting::Samples));
-        let is_drawn = self.form.is_page() || self.is_drawn();
-        let is_text = self.form.format() == Format::Text && !is_drawn;
-        if are_asked || !is_text || !self.input.is_file() {
-            return self;
-        }
-        // What cannot be opened is told of where it is read.
-        let reader = self.input.open().ok();
-        let events = reader.as_ref().map(|reader| reader.events().list());
-        let mut kinds = events.into_iter().flatten().map(|event| event.attr.kind);
-        let is_first = kinds.next() == Some(event_kind::TRACEPOINT);
-        if is_first && kinds.all(|kind| kind == event_kind::TRACEPOINT) {
-            self.columns.sort = "trace".parse().ok();
-        }
-        self
-    }
-
-    /// Whether the terminal UI shows it.
-    fn is_drawn(&self) -> bool {
-        self.form.tui || (can_draw() && !self.has_form())
     }
 
     /// Writes what `--header` asks for.

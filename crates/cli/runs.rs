@@ -36,6 +36,7 @@ pub(crate) fn input(path: &Path, force: bool) -> Input {
         counting: Some(Counting::Samples),
         separate_callchains: false,
         details: true,
+        trace_fields: Vec::new(),
         branch_history: None,
         clock: None,
         folds_idle: false,

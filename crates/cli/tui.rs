@@ -63,8 +63,16 @@ pub(crate) fn can_draw() -> bool {
     io::stdout().is_terminal() && !matches!(term.as_str(), "" | "dumb")
 }
 
-/// Runs a session on the recording, from the first names on; at first it
-/// shows the code of `function`, if one is named.
+/// With what a session begins.
+#[derive(Debug, Default)]
+pub(crate) struct Begin<'a> {
+    /// The function whose code is shown.
+    pub(crate) function: Option<&'a str>,
+    /// Filters, as they would be typed.
+    pub(crate) filters: Vec<String>,
+}
+
+/// Runs a session on the recording, from the first names on.
 ///
 /// # Errors
 /// If the recording or the terminal cannot be used.
@@ -72,7 +80,7 @@ pub(crate) fn run(
     input: &Input,
     names: &NameOptions,
     look: &LookOptions,
-    function: Option<&str>,
+    begin: Begin<'_>,
 ) -> anyhow::Result<Outcome> {
     // Mistakes are told before the screen changes.
     let code_names = names.symbolizer();
@@ -80,7 +88,8 @@ pub(crate) fn run(
         prof_resolve::take_embedded(&input.open()?, &code_names);
     }
     let options = Options {
-        function: function.map(str::to_string),
+        function: begin.function.map(str::to_string),
+        filters: begin.filters,
         ..options(input.name(), look)
     };
     let (updates, updated) = mpsc::channel();
@@ -124,6 +133,7 @@ fn options(title: String, look: &LookOptions) -> Options {
             .iter()
             .find_map(|name| std::env::var(name).ok()),
         function: None,
+        filters: Vec::new(),
         home: std::env::var("HOME").ok(),
     }
 }

@@ -3,7 +3,7 @@
 
 use super::terminal::{Screen, Terminal};
 use super::{RECORDING, session_of};
-use crate::oracle::{compiled, nowhere, prof, scratch};
+use crate::oracle::{compiled, nowhere, prof, prof_command, scratch};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -273,4 +273,42 @@ fn code_moves_changes_its_rows_and_goes_on() {
     terminal.wait_until("no search", |screen| !screen.text().contains("/qsort/"));
     terminal.send("\x1b").wait_for("Module");
     leave(terminal);
+}
+
+/// Options that samples are chosen by are chosen by in every view.
+#[test]
+fn filters_of_the_command_line_hold_in_the_terminal_ui() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("fixtures/recordings/local/perf6.1-switchns.data");
+    let test = "filters_of_the_command_line_hold_in_the_terminal_ui";
+    let options = ["--comms", "demo,nobody", "-C", "0-1", "--time", "0%-50%"];
+    let Some(mut terminal) = session_of(test, &path, &options) else {
+        return;
+    };
+    terminal.wait_for("0 lost");
+    terminal
+        .wait_for("comm=demo,nobody")
+        .wait_for("cpu=0,1")
+        .wait_for("time=");
+    // Backspace takes all of them.
+    terminal.send("\x7f");
+    terminal.wait_until("no filters", |screen| !screen.text().contains("comm=demo"));
+    leave(terminal);
+}
+
+/// What only text has is text on a terminal, too, and refused beside --tui.
+#[test]
+fn options_that_shape_text_write_text_on_a_terminal() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(RECORDING);
+    let mut command = prof_command();
+    command.env("PAGER", "cat");
+    command.arg("report").arg("-f").arg("-i").arg(&path);
+    command.args(["-s", "comm"]);
+    let text = super::terminal::written(command, 100);
+    assert!(text.contains("Self  Command"), "{text}");
+    let path = path.to_str().expect("a plain name");
+    let refused = prof(&["report", "--tui", "-i", path, "-s", "comm"]);
+    assert_eq!(refused.code, 2);
+    let told = "--sort is of text, and the terminal UI (--tui)";
+    assert!(refused.stderr.contains(told), "{}", refused.stderr);
 }

@@ -10,6 +10,10 @@ pub(super) struct Form {
     #[arg(long)]
     pub(super) stdio: bool,
     /// Open the terminal UI (the default on a terminal)
+    ///
+    /// It shows what the filters let pass (--comms, --dsos, --symbols, --pid, --tid, -C, --time).
+    /// Options that shape the text of tables (--sort, --fields, --percent-limit …) write that text,
+    /// also on a terminal.
     #[arg(long, conflicts_with_all = ["stdio", "json", "csv"])]
     pub(super) tui: bool,
     #[command(flatten)]

@@ -1,6 +1,5 @@
 //! The events of a recording, as `perf evlist` lists them.
 
-use prof_abi::event_kind;
 use prof_perfdata::tracepoint::TracingData;
 use prof_perfdata::{Event, Reader};
 use prof_report::escape;
@@ -95,18 +94,15 @@ pub fn list_groups(reader: &mut Reader) -> Result<String, super::Error> {
 
 /// Whether an event is a tracepoint, whose fields can be listed.
 pub fn has_tracepoints(reader: &Reader) -> bool {
-    reader.events().list().iter().any(is_tracepoint)
-}
-
-fn is_tracepoint(event: &Event) -> bool {
-    event.attr.kind == event_kind::TRACEPOINT
+    let mut events = reader.events().list().iter();
+    events.any(|event| event.tracepoint().is_some())
 }
 
 fn tracepoint_fields(event: &Event, tracing: Option<&TracingData>) -> String {
-    if !is_tracepoint(event) {
+    let Some(number) = event.tracepoint() else {
         return "(not a tracepoint)".to_owned();
-    }
-    let format = tracing.and_then(|tracing| tracing.event(event.attr.config));
+    };
+    let format = tracing.and_then(|tracing| tracing.event(number));
     let Some(format) = format else {
         return "(no trace field)".to_owned();
     };

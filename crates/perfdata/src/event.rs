@@ -46,6 +46,11 @@ impl Event {
         }
     }
 
+    /// Of a tracepoint, its number.
+    pub fn tracepoint(&self) -> Option<u64> {
+        (self.attr.kind == prof_abi::event_kind::TRACEPOINT).then_some(self.attr.config)
+    }
+
     /// The period that a sample of this event counts with: the sample's own,
     /// else the event's fixed period, else 1 (the event has a frequency, which
     /// says nothing about a single sample).

@@ -136,6 +136,7 @@ fn together(events: &[Event]) -> Event {
         is_off_cpu: false,
         has_callchain: events.iter().any(|event| event.has_callchain),
         is_overwritten: events.iter().any(|event| event.is_overwritten),
+        tracepoint: None,
     }
 }
 

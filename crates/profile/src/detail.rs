@@ -1,6 +1,6 @@
 //! What samples tell beyond who, where and when.
 
-use crate::{LocationId, NameId};
+use crate::{LocationId, NameId, PayloadId};
 use prof_abi::CpuMode;
 
 /// Fields of a sample beyond thread, time, CPU and stack. Kept only where a
@@ -43,8 +43,8 @@ pub struct Detail {
     /// Threads of the recording that ran at the time, from 1 to the number of
     /// CPUs; 1 if context switches were not recorded.
     pub parallelism: u32,
-    /// The payload of a tracepoint, printed.
-    pub trace: Option<NameId>,
+    /// What a tracepoint told; see `Samples::payloads`.
+    pub payload: Option<PayloadId>,
     /// The branch that the row stands for, in a profile of branches.
     pub branch: Option<TakenBranch>,
 }

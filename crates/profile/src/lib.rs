@@ -28,6 +28,7 @@ mod detail;
 mod dso;
 mod location;
 mod names;
+mod payload;
 mod plural;
 mod profile;
 mod redaction;
@@ -49,6 +50,7 @@ pub use location::{
     UnnamedReason,
 };
 pub use names::{NameId, Names};
+pub use payload::{FieldValue, Payload, PayloadId, Payloads, TraceField};
 pub use plural::{plural, several, were};
 pub use profile::{Event, EventGroup, Origin, Profile, ThreadCount};
 pub use redaction::{OF_V8, Redaction};

@@ -46,6 +46,8 @@ pub struct Event {
     pub has_callchain: bool,
     /// Whether the kernel overwrote its rings, of which the recording has the newest.
     pub is_overwritten: bool,
+    /// Of a tracepoint, its number (`config` of its attr).
+    pub tracepoint: Option<u64>,
 }
 
 /// Events that were counted together (`-e '{a,b}'`).

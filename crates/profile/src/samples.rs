@@ -1,6 +1,6 @@
 //! The samples, one row each, kept as columns.
 
-use crate::{Counted, Detail, StackId, TaskId, Wait};
+use crate::{Counted, Detail, PayloadId, Payloads, StackId, TaskId, Wait};
 use rustc_hash::FxHashMap;
 
 /// Index of an event in `Profile::events`.
@@ -51,6 +51,8 @@ pub struct Samples {
     far_cpus: FxHashMap<usize, u32>,
     /// By row; empty where nobody asked for it.
     details: Vec<Detail>,
+    /// What their tracepoints told.
+    payloads: Payloads,
     /// By row, a place in `wait_list`, `NO_WAIT` for none; shorter than the
     /// others where the rows behind are no waits.
     waits: Vec<u32>,
@@ -210,6 +212,7 @@ impl Samples {
         let mut kept = Self {
             wait_list: self.wait_list.clone(),
             wait_places: self.wait_places.clone(),
+            payloads: std::mem::take(&mut self.payloads),
             ..Self::default()
         };
         for (row, sample) in self.iter().enumerate() {
@@ -237,6 +240,20 @@ impl Samples {
     /// The detail of row `index`, if the profile keeps details.
     pub fn detail(&self, index: usize) -> Option<&Detail> {
         self.details.get(index)
+    }
+
+    /// What the tracepoints of details told.
+    pub fn payloads(&self) -> &Payloads {
+        &self.payloads
+    }
+
+    /// Gives rows what their tracepoints told: of each row the index of its payload, if
+    /// it has one; none of the rows behind.
+    pub fn tell(&mut self, payloads: Payloads, of_rows: &[Option<PayloadId>]) {
+        self.payloads = payloads;
+        for (detail, payload) in self.details.iter_mut().zip(of_rows) {
+            detail.payload = *payload;
+        }
     }
 
     /// Interns a wait: equal ones have the same handle.
@@ -348,12 +365,6 @@ impl Samples {
         (0..self.len())
             .filter(|&row| self.begins_sample(row))
             .count()
-    }
-
-    /// The details of all rows, in order; empty if the profile does not keep
-    /// them.
-    pub fn details_mut(&mut self) -> &mut [Detail] {
-        &mut self.details
     }
 
     /// Adds a row.

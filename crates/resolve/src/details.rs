@@ -2,26 +2,17 @@
 //! for it.
 
 use crate::about::About;
+use crate::options::LoadOptions;
+use crate::payloads::Payloads;
 use crate::raw_locations::ProcessNow;
 use crate::stack_builder::{BRANCH_MODES, StackBuilder};
 use prof_abi::{CpuMode, Misc, SampleType};
-use prof_perfdata::{Body, Branch, Event, Features, Record, Sample as RawSample};
-use prof_profile::{Avma, Counting, Detail, LocationId, NameId, Names, Samples, TakenBranch};
-use prof_symbolize::KernelSymbols;
+use prof_perfdata::{Body, Branch, Features, Record, Sample as RawSample};
+use prof_profile::{Avma, Counting, Detail, LocationId, NameId, Names, TakenBranch};
 use rustc_hash::FxHashMap;
-use std::sync::Arc;
 
 /// Index of the cgroup among the namespaces of a NAMESPACES record.
 const CGROUP_NAMESPACE: usize = 6;
-
-/// The distinct payloads of tracepoints, and which sample has which.
-#[derive(Default)]
-struct Payloads {
-    /// Number of the event, and bytes.
-    index: FxHashMap<(u64, Box<[u8]>), u32>,
-    /// By row of the samples.
-    of_rows: Vec<Option<u32>>,
-}
 
 /// Collects details sample by sample.
 pub(crate) struct Details {
@@ -37,15 +28,15 @@ pub(crate) struct Details {
     running: i64,
     /// CPUs of the machine.
     cpus: i64,
-    payloads: Payloads,
+    pub(crate) payloads: Payloads,
 }
 
 impl Details {
-    pub(crate) fn new(is_wanted: bool, counting: Counting, features: &Features) -> Self {
+    pub(crate) fn new(options: &LoadOptions, counting: Counting, features: &Features) -> Self {
         let topology = features.cpu_topology();
         let cpus = topology.map_or(&[][..], |topology| &topology.cpus);
         Self {
-            is_wanted: is_wanted || counting != Counting::Samples,
+            is_wanted: options.details || counting != Counting::Samples,
             counting,
             cgroups: FxHashMap::default(),
             namespaces: FxHashMap::default(),
@@ -54,7 +45,7 @@ impl Details {
             cpus: features
                 .nr_cpus()
                 .map_or(i64::MAX, |cpus| cpus.available.into()),
-            payloads: Payloads::default(),
+            payloads: Payloads::new(&options.trace_fields),
         }
     }
 
@@ -124,60 +115,8 @@ impl Details {
                 .unwrap_or_default(),
             socket: socket.map_or(-1, |&socket| socket as i32),
             parallelism: self.running.min(self.cpus).max(1) as u32,
-            trace: None,
+            payload: None,
             branch: None,
-        }
-    }
-
-    /// Notes the payload of the sample that is row `row`.
-    pub(crate) fn payload(&mut self, event: &Event, sample: &RawSample<'_>, row: usize) {
-        const TRACEPOINT: u32 = prof_abi::event_kind::TRACEPOINT;
-        if event.attr.kind != TRACEPOINT {
-            return;
-        }
-        let Some(bytes) = sample.raw() else {
-            return;
-        };
-        let next = self.payloads.index.len() as u32;
-        let key = (event.attr.config, bytes.into());
-        let index = *self.payloads.index.entry(key).or_insert(next);
-        self.payloads.of_rows.resize(row, None);
-        self.payloads.of_rows.push(Some(index));
-    }
-
-    /// Gives each sample the text of its payload.
-    pub(crate) fn print(
-        self,
-        features: &Features,
-        kernel: impl FnOnce() -> Option<Arc<KernelSymbols>>,
-        samples: &mut Samples,
-        names: &mut Names,
-    ) {
-        let payloads = self.payloads;
-        let tracing = features.tracing_data();
-        let tracing =
-            tracing.and_then(|bytes| prof_perfdata::tracepoint::TracingData::parse(bytes).ok());
-        let Some(tracing) = tracing.filter(|_| !payloads.index.is_empty()) else {
-            return;
-        };
-        let kernel = kernel();
-        let function = |address| {
-            let kernel = kernel.as_ref()?;
-            let symbol = kernel
-                .lookup(Avma(address), prof_symbolize::Detail::Symbol)
-                .symbol?;
-            Some((symbol.name.to_string(), symbol.start.0))
-        };
-        let mut texts = vec![None; payloads.index.len()];
-        for ((event, bytes), index) in payloads.index {
-            let mut text = Vec::new();
-            tracing.print(event, &bytes, &function, &mut text);
-            if let Some(slot) = texts.get_mut(index as usize) {
-                *slot = Some(names.intern(&String::from_utf8_lossy(&text)));
-            }
-        }
-        for (detail, index) in samples.details_mut().iter_mut().zip(payloads.of_rows) {
-            detail.trace = index.and_then(|index| texts.get(index as usize).copied().flatten());
         }
     }
 }

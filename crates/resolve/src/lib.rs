@@ -47,6 +47,7 @@ mod loader;
 mod lookups;
 mod naming;
 mod options;
+mod payloads;
 mod place_names;
 mod progress;
 mod raw_locations;

@@ -129,7 +129,7 @@ impl Loader {
             shares: Shares::default(),
             parts: Vec::new(),
             details: Details::new(
-                options.details,
+                options,
                 options.counting.unwrap_or_else(|| counting_of(about)),
                 about.features,
             ),
@@ -379,8 +379,8 @@ impl Loader {
         let row = row(sample.time().unwrap_or(0), sample.cpu());
         match detail {
             Some(detail) => {
-                self.details
-                    .payload(shared.event, sample, self.samples.len());
+                let payloads = &mut self.details.payloads;
+                payloads.note(shared.event, sample, self.samples.len());
                 self.samples.push_with(row, detail);
             }
             None => self.samples.push(row),
@@ -483,7 +483,8 @@ impl Loader {
         drop(raw);
         let kernel = || how.symbolizer.open_kernel(&namer.kernel.request()).ok();
         let (samples, counting) = (&mut self.samples, self.details.counting());
-        self.details.print(features, kernel, samples, &mut names);
+        let payloads = std::mem::take(&mut self.details.payloads);
+        payloads.tell(features, kernel, samples, &mut names);
         let origin = origin(features, namer.kernel.build_id);
         let mut profile = Profile {
             names,
@@ -661,6 +662,7 @@ fn event_of(event: &prof_perfdata::Event) -> Event {
         is_off_cpu,
         has_callchain: event.attr.sample_type.has(SampleType::CALLCHAIN),
         is_overwritten: event.attr.flags.has(AttrFlags::WRITE_BACKWARD),
+        tracepoint: event.tracepoint(),
         ..Event::default()
     }
 }

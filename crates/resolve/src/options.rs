@@ -2,7 +2,7 @@
 
 use crate::branch_history::BranchHistory;
 use crate::progress::Progress;
-use prof_profile::Counting;
+use prof_profile::{Counting, TraceField};
 use prof_symbolize::{Detail, Symbolizer};
 use std::time::{Duration, SystemTime};
 
@@ -28,6 +28,8 @@ pub struct LoadOptions {
     /// Whether fields of samples beyond thread, time, CPU and stack are kept.
     /// Always the case unless samples count by their periods.
     pub details: bool,
+    /// Fields of tracepoints whose values are kept with the details.
+    pub trace_fields: Vec<TraceField>,
     /// Whether user call chains that were recorded after their samples
     /// (deferred) are joined to them.
     pub merges_callchains: bool,
@@ -64,6 +66,7 @@ impl Default for LoadOptions {
             is_own: false,
             counting: Some(Counting::Samples),
             details: false,
+            trace_fields: Vec::new(),
             merges_callchains: true,
             branch_history: None,
             max_stack: 1024,

@@ -16,6 +16,10 @@ pub(super) struct History {
     now: Selection,
     before: Vec<Selection>,
     after: Vec<Selection>,
+    /// Filters with which the session begins, as they would be typed.
+    given: Vec<String>,
+    /// Whether the last profile had nothing for one of them.
+    is_one_missing: bool,
 }
 
 /// Steps that can be taken back.
@@ -24,6 +28,29 @@ const STEPS: usize = 200;
 impl History {
     pub(super) fn now(&self) -> &Selection {
         &self.now
+    }
+
+    /// Begins with these filters, as they would be typed.
+    pub(super) fn give(&mut self, given: &[String]) {
+        self.given = given.to_vec();
+    }
+
+    /// Puts the given filters in force for a profile that has come, as long as the user
+    /// has changed nothing: names and times of a part of a recording are not all. Tells
+    /// whether one holds now that did not before.
+    ///
+    /// # Errors
+    /// Says of the first that the profile has nothing for what would have worked.
+    pub(super) fn begin(&mut self, profile: &Profile) -> Result<bool, String> {
+        if !self.before.is_empty() || !self.after.is_empty() {
+            return Ok(false);
+        }
+        let now = &mut self.now;
+        let all = self.given.iter();
+        let all = all.map(|typed| apply_typed(now, profile, typed));
+        let told = all.fold(Ok(()), Result::and);
+        let was_missing = std::mem::replace(&mut self.is_one_missing, told.is_err());
+        told.map(|()| was_missing)
     }
 
     /// Makes `next` the selection in force.
@@ -337,9 +364,13 @@ fn times(profile: &Profile, typed: &str) -> Result<Vec<TimeRange>, String> {
         if (first..=last).contains(&range.start) {
             return Ok(range);
         }
+        let is_recorded = range.start == 0 && range.end >= first;
         let range = TimeRange {
             start: first.saturating_add(range.start),
-            end: first.saturating_add(range.end),
+            end: match is_recorded {
+                true => range.end,
+                false => first.saturating_add(range.end),
+            },
         };
         match range.start > last {
             true => Err(format!(
@@ -503,6 +534,30 @@ mod tests {
     }
 
     #[test]
+    fn given_filters_hold_until_the_user_changes_them() {
+        let given = ["comm=app".to_owned(), "symbol=late".to_owned()];
+        let mut history = History::default();
+        history.give(&given);
+        let mut sketch = prof_sketch::Sketch::new();
+        let message = history
+            .begin(&sketch.profile)
+            .expect_err("no such function");
+        assert!(message.contains("no function is called late"), "{message}");
+        assert_eq!(chips(&sketch.profile, history.now()), ["comm=app"]);
+        let dso = sketch.dso("/bin/app", prof_profile::DsoKind::File);
+        sketch.location(dso, &["late"]);
+        assert_eq!(history.begin(&sketch.profile), Ok(true));
+        let both = ["comm=app", "symbol=late"];
+        assert_eq!(chips(&sketch.profile, history.now()), both);
+        assert!(!history.undo(), "they are where the session begins");
+        assert!(history.clear());
+        assert_eq!(history.begin(&sketch.profile), Ok(false));
+        assert!(chips(&sketch.profile, history.now()).is_empty());
+        assert!(history.undo());
+        assert_eq!(chips(&sketch.profile, history.now()), both);
+    }
+
+    #[test]
     fn times_are_those_of_the_screen_or_of_the_recording() {
         let mut sketch = prof_sketch::Sketch::new();
         let task = sketch.task(1, 1, "app");
@@ -523,6 +578,8 @@ mod tests {
         assert_eq!(of("0.5,1"), Ok(second.clone()));
         assert_eq!(of("500ms,1s"), Ok(second.clone()));
         assert_eq!(of("5000.5,5001"), Ok(second));
+        assert_eq!(of(",5001"), Ok(vec![(5000 * S, 5001 * S)]));
+        assert_eq!(of(",1"), Ok(vec![(5000 * S, 5001 * S)]));
         assert_eq!(of("1"), Ok(vec![(5001 * S, u64::MAX)]));
         assert_eq!(of("50%-100%"), Ok(vec![(5001 * S, 5002 * S)]));
         let late = of("3,4").expect_err("behind the end");

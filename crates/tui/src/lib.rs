@@ -91,6 +91,8 @@ pub struct Options {
     /// A function whose code is shown at first; an empty name for the
     /// hottest.
     pub function: Option<String>,
+    /// Filters with which the session begins, as they would be typed.
+    pub filters: Vec<String>,
     /// The user's home directory, for `~` in names of files.
     pub home: Option<String>,
 }

@@ -44,6 +44,7 @@ pub fn run(
     let mut app = App::new(&options.title, options.look, options.mouse);
     app.wanted.clone_from(&options.function);
     app.home.clone_from(&options.home);
+    app.shared.history.give(&options.filters);
     if options.is_of_two {
         app.compare();
     }

@@ -144,6 +144,11 @@ impl Shared {
                 self.history.set_event(event);
             }
         }
+        match self.history.begin(profile) {
+            Ok(true) => self.message.clear(),
+            Ok(false) => {}
+            Err(message) => self.fail(message),
+        }
         let old = self.profile.replace(Arc::clone(profile))?;
         let remap = Remap {
             old: &old,

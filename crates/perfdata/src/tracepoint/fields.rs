@@ -137,6 +137,33 @@ impl Field {
         out.extend(text.as_bytes());
     }
 
+    /// Its value as a reader of the printed payload (`printed`) sees it: what follows
+    /// `NAME=` or `NAME: ` there (`prev_state=R+`, `flags: 0x80000,`), else as
+    /// [`Field::print`] has it. Strings are those of the payload, as a blank in them does
+    /// not end them there.
+    pub fn shown(&self, payload: &[u8], order: ByteOrder, printed: Option<&[u8]>) -> Vec<u8> {
+        let told = |printed: &[u8]| {
+            let mut words = printed.split(|&byte| byte == b' ');
+            let told = loop {
+                match words.next()?.strip_prefix(self.name.as_bytes()) {
+                    Some([b'=', told @ ..]) => break told,
+                    Some([b':']) => {
+                        let told = words.next()?;
+                        break told.strip_suffix(b",").unwrap_or(told);
+                    }
+                    _ => {}
+                }
+            };
+            (!told.is_empty()).then(|| told.to_vec())
+        };
+        let printed = printed.filter(|_| !self.is_text());
+        printed.and_then(told).unwrap_or_else(|| {
+            let mut out = Vec::new();
+            self.print(payload, order, &mut out);
+            out
+        })
+    }
+
     fn print_array(&self, bytes: &[u8], out: &mut Vec<u8>) {
         let text = super::payload::until_nul(bytes);
         let printable = |byte: &u8| (0x20..0x7f).contains(byte) || byte.is_ascii_whitespace();

@@ -237,3 +237,26 @@ fn formats_of_this_kernel_are_understood() {
     }
     assert!(understood * 100 >= all * 97, "{understood} of {all}");
 }
+
+#[test]
+fn values_of_fields_are_those_of_the_printed_text() {
+    let payload = numbers(-5, 0x1f);
+    let shown = |print: &str, name: &str, is_raw: bool| {
+        let format = format(NUMBERS, print);
+        let text = printed(&format, &payload);
+        let field = format.field(name).expect("it is there");
+        let text = (!is_raw).then_some(text.as_bytes());
+        String::from_utf8(field.shown(&payload, ByteOrder::Little, text)).expect("text")
+    };
+    let states = r#""aa=1 a=R%d ==> b=%lu", 7, REC->b"#;
+    assert_eq!(shown(states, "a", false), "R7");
+    assert_eq!(shown(states, "a", true), "-5");
+    assert_eq!(shown(states, "b", false), "31");
+    assert_eq!(shown(states, "b", true), "0x1f");
+    let call = r#""a: 0x%08x, b: 0x%08lx", 9, REC->b"#;
+    assert_eq!(shown(call, "a", false), "0x00000009");
+    assert_eq!(shown(call, "b", false), "0x0000001f");
+    assert_eq!(shown(r#""a= b:""#, "a", false), "-5");
+    assert_eq!(shown(r#""a= b:""#, "b", false), "0x1f");
+    assert_eq!(shown(r#""nothing of them""#, "a", false), "-5");
+}

@@ -98,7 +98,7 @@ impl<'a> Cells<'a> {
         match key.0.text {
             Text::OfRow(write) => write(self, row, out),
             Text::OfRecord(write) => {
-                let Some(recorded) = self.recorded(row) else {
+                let Some(recorded) = self.recorded(key, row) else {
                     return;
                 };
                 let mut text = String::new();
@@ -121,7 +121,7 @@ impl<'a> Cells<'a> {
             Measure::Text => text(),
             Measure::OfRow(measure) => measure(self, row),
             Measure::OfRecord(measure) => {
-                let recorded = self.recorded(row);
+                let recorded = self.recorded(key, row);
                 let width = recorded.and_then(|recorded| measure(&recorded));
                 width.unwrap_or_else(text)
             }
@@ -151,8 +151,8 @@ impl<'a> Cells<'a> {
     }
 
     /// What the record of the row's first sample tells.
-    fn recorded(&self, row: &Row) -> Option<Recorded<'_>> {
-        Recorded::of(self.profile(), row, self.look.full_paths)
+    fn recorded(&self, key: SortKey, row: &Row) -> Option<Recorded<'_>> {
+        Recorded::of(self.profile(), key, row, self.look.full_paths)
     }
 
     /// Whether the row's symbol is only an address.

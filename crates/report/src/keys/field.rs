@@ -2,6 +2,7 @@
 
 use super::{CellLook, DSO, SortKey, refused_key};
 use crate::model::{Row, Weight};
+use prof_profile::Event;
 use std::str::FromStr;
 use thiserror::Error;
 
@@ -32,8 +33,8 @@ pub enum Field {
 pub enum FieldError {
     /// There is no such column.
     #[error(
-        "unknown field {given:?}; fields of tracepoints are no columns (sort by trace); known are \
-         {known}"
+        "unknown field {given:?}; known are {known}, and of tracepoints their fields \
+         (prev_comm, or sched:sched_switch.prev_comm), or trace_fields for all of them"
     )]
     Unknown {
         /// What was given.
@@ -41,6 +42,9 @@ pub enum FieldError {
         /// All fields, separated by commas.
         known: String,
     },
+    /// A field of tracepoints that cannot be told, with the reason.
+    #[error("{0}")]
+    Trace(String),
     /// A column of perf's that prof does not have.
     #[error("prof does not have perf's {given:?}: {why}")]
     Refused {
@@ -55,12 +59,57 @@ pub enum FieldError {
 /// usual ones.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FieldList {
-    /// The columns.
+    /// The columns, those left out that only tracepoints can have.
     pub fields: Vec<Field>,
     /// Whether they are added to the usual ones.
     pub is_added: bool,
     /// As typed, without the `+`.
     pub text: String,
+    /// What is wrong with the first word that names no column, unless a tracepoint of
+    /// the recording has such a field.
+    pub unknown: Option<FieldError>,
+}
+
+impl FieldList {
+    /// With the fields of tracepoints that `find` knows by a word.
+    ///
+    /// # Errors
+    /// If a word names no column and is no such field.
+    pub fn with_trace_fields(
+        self,
+        find: impl Fn(&str) -> Result<Vec<SortKey>, String>,
+    ) -> Result<Self, FieldError> {
+        let mut fields = Vec::new();
+        for word in self.text.split(',') {
+            match word.parse() {
+                Ok(field) => fields.push(field),
+                Err(error @ FieldError::Refused { .. }) => return Err(error),
+                Err(error) => {
+                    let found = find(word).map_err(FieldError::Trace)?;
+                    if found.is_empty() {
+                        return Err(error);
+                    }
+                    fields.extend(found.into_iter().map(Field::Key));
+                }
+            }
+        }
+        Ok(Self {
+            fields,
+            unknown: None,
+            ..self
+        })
+    }
+
+    /// The columns, where none can be of tracepoints.
+    ///
+    /// # Errors
+    /// If a word names no column.
+    pub fn known(&self) -> Result<&[Field], FieldError> {
+        match &self.unknown {
+            Some(error) => Err(error.clone()),
+            None => Ok(&self.fields),
+        }
+    }
 }
 
 impl FromStr for FieldList {
@@ -68,12 +117,22 @@ impl FromStr for FieldList {
 
     fn from_str(text: &str) -> Result<Self, FieldError> {
         let words = text.strip_prefix('+');
-        let fields = words.unwrap_or(text).split(',').map(str::parse);
-        Ok(Self {
-            fields: fields.collect::<Result<_, _>>()?,
+        let mut list = Self {
+            fields: Vec::new(),
             is_added: words.is_some(),
             text: words.unwrap_or(text).to_owned(),
-        })
+            unknown: None,
+        };
+        for word in list.text.split(',') {
+            match word.parse() {
+                Ok(field) => list.fields.push(field),
+                Err(error @ FieldError::Unknown { .. }) => {
+                    list.unknown.get_or_insert(error);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(list)
     }
 }
 
@@ -92,14 +151,7 @@ impl FromStr for Field {
 
     fn from_str(text: &str) -> Result<Self, FieldError> {
         let lower = text.to_lowercase();
-        // `sched:sched_switch.prev_comm`, or `sched_switch.prev_comm`.
-        let is_of_tracepoint = lower.contains(['.', ':']);
-        let key = if is_of_tracepoint {
-            "trace_fields"
-        } else {
-            &lower
-        };
-        if let Some(why) = refused_key(key) {
+        if let Some(why) = refused_key(&lower) {
             let given = lower;
             return Err(FieldError::Refused { given, why });
         }
@@ -159,6 +211,18 @@ impl Field {
             Self::Key(key) if key == DSO => "Module",
             other => other.heading(true),
         }
+    }
+
+    /// Whether samples of an event can have it: a field of tracepoints is only of those
+    /// with that field.
+    pub(crate) fn is_of(self, event: Option<&Event>) -> bool {
+        let Self::Key(key) = self else {
+            return true;
+        };
+        key.trace_field().is_none_or(|field| {
+            let number = event.and_then(|event| event.tracepoint);
+            number.is_some_and(|number| field.events.contains(&number))
+        })
     }
 
     /// Whether its cells are numbers, flushed right.

@@ -22,6 +22,7 @@ mod recorded;
 mod refused;
 mod room;
 mod task;
+mod tracepoint;
 
 pub use branch::CYCLES;
 pub(crate) use branch::{DSO_FROM, SYMBOL_FROM, SYMBOL_TO};
@@ -44,6 +45,7 @@ pub use task::COMM;
 #[cfg(test)]
 pub(crate) use task::PID;
 pub(crate) use task::{TGID, TID};
+pub use tracepoint::FieldRoom;
 
 use crate::model::{Apart, By, Filter, Row, Scene, Site};
 use prof_profile::{Counting, Detail, Profile};
@@ -74,7 +76,7 @@ const ALL: [SortKey; 57] = [
     cost::LOCAL_WEIGHT,
     cost::WEIGHT,
     cost::TRANSACTION,
-    moment::TRACE,
+    tracepoint::TRACE,
     moment::SOCKET,
     moment::CGROUP,
     moment::CGROUP_ID,
@@ -254,6 +256,8 @@ pub(crate) enum Fit {
     Digits(usize),
     /// A thread: cut where more than its number has space.
     Thread,
+    /// A text that is flushed right.
+    Right,
     /// A function: shortened, and no address is cut.
     Function,
 }
@@ -300,7 +304,7 @@ impl SortKey {
     /// Whether its value is a field of the sample's record beyond the usual
     /// ones.
     pub fn is_of_record(self) -> bool {
-        matches!(self.0.by, By::Detail(_))
+        matches!(self.0.by, By::Detail(_) | By::TraceField(_))
     }
 
     /// Whether its value comes from branches in call chains.
@@ -366,11 +370,11 @@ impl SortKey {
         let profile = ranks.profile();
         let details = || Some((ranks.detail(a)?, ranks.detail(b)?));
         let identities = || {
-            let By::Detail(of) = self.0.by else {
-                return None;
-            };
             let (a, b) = details()?;
-            Some((of(profile, a), of(profile, b)))
+            Some((
+                self.0.by.of_record(profile, a)?,
+                self.0.by.of_record(profile, b)?,
+            ))
         };
         let order = match self.0.order {
             Order::Same => None,

@@ -1,6 +1,6 @@
 //! Keys of when and where a sample was taken, and what it came with.
 
-use super::recorded::{one, or_not_told};
+use super::recorded::one;
 use super::{Fit, Order, SortKey, Spec, Text, USUAL};
 use crate::escape;
 use crate::model::{By, Identity, UNKNOWN};
@@ -140,23 +140,6 @@ pub(super) const EVENT: SortKey = SortKey(&Spec {
     text: Text::OfRow(|cells, _, out| {
         let name = cells.scene.event().map_or("", |event| &event.name);
         out.push_str(&escape::terminal(name));
-    }),
-    ..USUAL
-});
-
-/// What a tracepoint tells, as text.
-pub(super) const TRACE: SortKey = SortKey(&Spec {
-    name: "trace",
-    heading: "Trace output",
-    width: 12,
-    by: By::Detail(|_, it| one(it.trace.map_or(u64::MAX, |name| name.0.into()))),
-    order: Order::Details(|profile, a, b| {
-        let text = |detail: &Detail| detail.trace.map(|name| profile.name(name));
-        text(a).cmp(&text(b))
-    }),
-    text: Text::OfRecord(|of, out| {
-        let name = |name| of.profile.name(name);
-        out.push_str(or_not_told(of.detail.trace.map(name)));
     }),
     ..USUAL
 });

@@ -1,5 +1,6 @@
 //! What the records of samples tell beside the usual, as cells show it.
 
+use super::SortKey;
 use super::origin::{letter_of_mode, push_address};
 use crate::model::{Identity, Row};
 use prof_profile::{Detail, LocationId, Profile};
@@ -10,6 +11,8 @@ use std::fmt::Write;
 pub(super) struct Recorded<'a> {
     pub(super) profile: &'a Profile,
     pub(super) detail: &'a Detail,
+    /// The key of the column.
+    pub(super) key: SortKey,
     /// Samples of the row.
     samples: u64,
     /// Letter of the mode its code ran in.
@@ -21,13 +24,19 @@ pub(super) struct Recorded<'a> {
 }
 
 impl<'a> Recorded<'a> {
-    pub(super) fn of(profile: &'a Profile, row: &Row, full_paths: bool) -> Option<Self> {
+    pub(super) fn of(
+        profile: &'a Profile,
+        key: SortKey,
+        row: &Row,
+        full_paths: bool,
+    ) -> Option<Self> {
         let detail = profile.samples.detail(row.first as usize)?;
         let first = profile.samples.get(row.first as usize);
         let leaf = first.and_then(|first| profile.stacks.get(first.stack));
         Some(Self {
             profile,
             detail,
+            key,
             samples: row.own.samples,
             level: letter_of_mode(detail.mode),
             leaf: leaf.map(|(_, leaf)| leaf),

@@ -9,7 +9,7 @@ const NO_GUESTS: &str = "guests have no shares of their own; record inside them"
 
 /// perf's sort keys that are not here, and why.
 #[rustfmt::skip] // a table
-const REFUSED: [(&str, &str); 21] = [
+const REFUSED: [(&str, &str); 20] = [
     ("latency", NO_LATENCY),
     ("latency_children", NO_LATENCY),
     ("overhead_guest_sys", NO_GUESTS),
@@ -29,7 +29,6 @@ const REFUSED: [(&str, &str); 21] = [
     ("symoff", NO_TYPES),
     ("typecln", NO_TYPES),
     ("dcacheline", "cache lines are not told apart; sort by symbol_daddr"),
-    ("trace_fields", "fields of tracepoints are no columns; sort by trace"),
     ("ipc", NO_BLOCKS),
 ];
 

@@ -3,7 +3,7 @@
 use super::parents::Parents;
 use super::select::ParentPattern;
 use super::{Site, SiteKind};
-use prof_profile::{Detail, DsoKind, NameId, Profile, Sample, Task};
+use prof_profile::{Detail, DsoKind, NameId, Profile, Sample, Task, TraceField};
 use rustc_hash::FxHashMap;
 use std::cell::OnceCell;
 use std::fmt;
@@ -47,6 +47,8 @@ pub(crate) enum By {
     Sample(fn(&Samples<'_>, &Sample) -> Identity),
     /// A field of the sample's record beyond the usual ones.
     Detail(fn(&Profile, &Detail) -> Identity),
+    /// A field of the sample's tracepoint.
+    TraceField(&'static TraceField),
     /// A property of the frame.
     Frame(fn(&mut Frames<'_>, &Site) -> Identity),
     /// A property of the frame; each called function has one of its own.
@@ -57,6 +59,19 @@ impl By {
     /// Whether it is a property of a frame, not of the whole sample.
     pub(crate) fn is_of_frame(self) -> bool {
         matches!(self, Self::Frame(_) | Self::Function(_))
+    }
+
+    /// What it is of a record, if it is a field of records.
+    pub(crate) fn of_record(self, profile: &Profile, detail: &Detail) -> Option<Identity> {
+        match self {
+            Self::Detail(of) => Some(of(profile, detail)),
+            Self::TraceField(field) => {
+                let payloads = profile.samples.payloads();
+                let value = detail.payload.and_then(|id| payloads.value(id, field));
+                Some(value.map_or(UNKNOWN, |value| [value.rank.into(), 0, 0]))
+            }
+            _ => None,
+        }
     }
 }
 
@@ -95,9 +110,10 @@ impl<'a> Samples<'a> {
         match by {
             By::Task(of) => of(self, self.profile.task(sample.task)),
             By::Sample(of) => of(self, sample),
-            By::Detail(of) => {
+            By::Detail(_) | By::TraceField(_) => {
                 let detail = self.profile.samples.detail(row);
-                detail.map_or(UNKNOWN, |detail| of(self.profile, detail))
+                let told = detail.and_then(|detail| by.of_record(self.profile, detail));
+                told.unwrap_or(UNKNOWN)
             }
             By::Table | By::Frame(_) | By::Function(_) => UNKNOWN,
         }

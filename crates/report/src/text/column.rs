@@ -45,13 +45,17 @@ impl Column {
         let width = self.width;
         let heading: String = self.heading.chars().take(width).collect();
         let mut cell = String::new();
-        if self.field.is_weight() {
+        if self.field.is_weight() || self.is_flushed_right() {
             push_right(&heading, width, &mut cell);
         } else {
             cell.push_str(&heading);
             pad(&mut cell, width.saturating_sub(char_count(&heading)));
         }
         cell
+    }
+
+    fn is_flushed_right(&self) -> bool {
+        matches!(self.field, Field::Key(key) if key.fit() == Fit::Right)
     }
 
     fn has_functions(&self) -> bool {
@@ -84,7 +88,11 @@ impl Column {
     /// Fills the cell that begins at byte `start` with spaces.
     pub(super) fn fill(&self, start: usize, out: &mut String) {
         let written = out.get(start..).map_or(0, char_count);
-        pad(out, self.width.saturating_sub(written));
+        let spaces = self.width.saturating_sub(written);
+        match self.is_flushed_right() {
+            true => out.insert_str(start, &" ".repeat(spaces)),
+            false => pad(out, spaces),
+        }
     }
 
     /// Writes the cell of a row; a separator inside of it becomes a dot, as
@@ -144,7 +152,7 @@ impl Column {
             Fit::Function => !of.cells.is_address(of.row),
             Fit::Thread => self.width >= "1234567:".len(),
             Fit::Digits(_) => false,
-            Fit::Cut => true,
+            Fit::Cut | Fit::Right => true,
         }
     }
 

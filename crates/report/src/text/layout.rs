@@ -34,7 +34,9 @@ impl Content<'_> {
                 .all(|&field| elided(&self.scene.selection().filter, field).is_some());
         // Widths are given for all, those included that are not shown.
         let shown = fields.iter().copied().enumerate().filter(|&(_, field)| {
-            all_elided || elided(&self.scene.selection().filter, field).is_none()
+            // As perf: fields of other tracepoints are no columns here.
+            field.is_of(self.scene.event())
+                && (all_elided || elided(&self.scene.selection().filter, field).is_none())
         });
         let beside_children = fields.contains(&Field::Children) && !self.options.has_own_columns();
         let mut columns: Vec<Column> = shown

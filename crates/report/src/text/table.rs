@@ -121,9 +121,13 @@ impl<'a> Table<'a> {
         &self.layout.columns
     }
 
-    /// The columns' fields.
+    /// The columns' fields, with those that only rows of other events have.
     pub(crate) fn fields(&self) -> impl Iterator<Item = Field> {
-        self.columns().iter().map(|column| column.field)
+        let fields = self.content.fields.iter().copied();
+        fields.filter(|&field| {
+            let mut columns = self.columns().iter();
+            columns.any(|column| column.field == field) || !field.is_of(self.content.scene.event())
+        })
     }
 
     /// Weight of 100 %.
