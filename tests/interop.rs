@@ -8,7 +8,7 @@
 //!   free memory.
 //! - The tip at the end of a report, which is chosen by chance: hence `-q`.
 
-use crate::oracle::{compiled, have, perfs, prof, scratch};
+use crate::oracle::{compiled, have, perf, perfs, prof, scratch};
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::time::SystemTime;
@@ -303,4 +303,39 @@ fn perf_records_prof_without_build_ids() {
         let mapped = String::from_utf8_lossy(&script.stdout);
         assert!(script.status.success() && mapped.contains("prof"), "{said}");
     }
+}
+
+/// What is stripped has no name where its threads start: their code tells it, also of
+/// recordings whose account of stacks another tool left out.
+#[test]
+fn stacks_of_stripped_programs_are_whole_without_the_recorders_account() {
+    let test = "stacks_of_stripped_programs_are_whole_without_the_recorders_account";
+    let Some(program) = compiled(test, "threads.cc", &["-O2", "-s", "-pthread"]) else {
+        return;
+    };
+    if !have(test, "perf") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let name = |file: &str| folder.path().join(file).to_string_lossy().into_owned();
+    let (ours, theirs) = (name("ours.data"), name("theirs.data"));
+    let program = program.to_str().expect("a plain name");
+    prof(&[
+        "record", "-q", "-g", "-F", "1999", "-o", &ours, "--", program,
+    ])
+    .succeeded("prof record");
+    perf(&["inject", "-b", "-i", &ours, "-o", &theirs]).succeeded("perf inject");
+    let whole = |file: &str| {
+        let told = prof(&["report", "--json", "-i", file]).text();
+        let told: serde_json::Value = serde_json::from_str(&told).expect("JSON");
+        let stacks = &told["trust"]["stacks"];
+        let number = |key: &str| stacks[key].as_u64().expect("a number");
+        (number("complete"), number("judged"))
+    };
+    let (known, judged) = whole(&ours);
+    assert!(
+        judged > 50 && known * 100 >= judged * 95,
+        "{known} of {judged}"
+    );
+    assert_eq!(whole(&theirs), (known, judged));
 }

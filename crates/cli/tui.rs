@@ -5,6 +5,7 @@ use crate::outcome::Outcome;
 use crate::progress::{Stage, Teller};
 use crate::recording::Input;
 use anyhow::Context;
+use prof_abi::SampleType;
 use prof_listing::code_files::FileCode;
 use prof_perfdata::Reader;
 use prof_profile::Profile;
@@ -84,12 +85,16 @@ pub(crate) fn run(
 ) -> anyhow::Result<Outcome> {
     // Mistakes are told before the screen changes.
     let code_names = names.symbolizer();
+    let mut notice = None;
     if input.is_file() {
-        prof_resolve::take_embedded(&input.open()?, &code_names);
+        let reader = input.open()?;
+        prof_resolve::take_embedded(&reader, &code_names);
+        notice = has_branches(&reader).then(|| OF_BRANCHES.to_owned());
     }
     let options = Options {
         function: begin.function.map(str::to_string),
         filters: begin.filters,
+        notice,
         ..options(input.name(), look)
     };
     let (updates, updated) = mpsc::channel();
@@ -120,6 +125,16 @@ pub(crate) fn run(
     Ok(reader.map_or(Outcome::Done, |reader| input.say_damages(&reader)))
 }
 
+/// What is said of recordings of branches.
+const OF_BRANCHES: &str = "these are samples; branches were recorded with them: prof report -b counts \
+                           those, --branch-history puts them into call chains";
+
+/// Whether samples come with the branches that were taken before.
+fn has_branches(reader: &Reader) -> bool {
+    let mut events = reader.events().list().iter();
+    events.any(|event| event.attr.sample_type.has(SampleType::BRANCH_STACK))
+}
+
 /// How a session is that shows what `title` names.
 fn options(title: String, look: &LookOptions) -> Options {
     let (look, asks_background) = look.look();
@@ -134,6 +149,7 @@ fn options(title: String, look: &LookOptions) -> Options {
             .find_map(|name| std::env::var(name).ok()),
         function: None,
         filters: Vec::new(),
+        notice: None,
         home: std::env::var("HOME").ok(),
     }
 }

@@ -8,20 +8,32 @@ use std::sync::Arc;
 
 /// A cgroup cannot be opened.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot open cgroup {name}: {why}\n  name it by its path below /sys/fs/cgroup")]
-pub struct NoCgroup {
-    /// As asked for.
-    name: String,
-    /// Why not.
-    why: io::Error,
+#[non_exhaustive]
+pub enum NoCgroup {
+    /// It is not there, or may not be read.
+    #[error("cannot open cgroup {name}: {why}\n  name it by its path below /sys/fs/cgroup")]
+    NotOpened {
+        /// As asked for.
+        name: String,
+        /// Why not.
+        why: io::Error,
+    },
+    /// It is of a hierarchy of version 1 that knows no events.
+    #[error(
+        "cgroup {name} is of a hierarchy (of version 1) by which no events are counted\n  \
+         name one of the unified hierarchy: the line that begins with 0:: in /proc/PID/cgroup \
+         tells that of a process"
+    )]
+    KnowsNoEvents {
+        /// As asked for.
+        name: String,
+    },
 }
 
 /// Where the hierarchy may be that knows events: that of version 1, or the unified one.
-const MOUNTS: [&str; 3] = [
-    "/sys/fs/cgroup/perf_event",
-    "/sys/fs/cgroup/unified",
-    "/sys/fs/cgroup",
-];
+const MOUNTS: [&str; 3] = [OF_EVENTS, "/sys/fs/cgroup/unified", "/sys/fs/cgroup"];
+/// The hierarchy of version 1 that is of events alone.
+const OF_EVENTS: &str = "/sys/fs/cgroup/perf_event";
 /// Cgroups that are listed at most: each costs events of its own.
 const MOST_LISTED: usize = 1 << 16;
 
@@ -52,10 +64,16 @@ pub fn names() -> Vec<String> {
 /// The directory of a cgroup.
 fn open(name: &str) -> Result<Arc<File>, NoCgroup> {
     let mut why = io::Error::from_raw_os_error(libc::ENOENT);
+    let mut knows_no_events = false;
     for mount in MOUNTS {
         let directory = Path::new(mount).join(name.trim_start_matches('/'));
         // The files of a cgroup tell it from any other directory.
         if !directory.join("cgroup.procs").exists() {
+            continue;
+        }
+        // Below a mount for several hierarchies are those of memory, CPUs and so on.
+        if mount != OF_EVENTS && !directory.join("cgroup.controllers").exists() {
+            knows_no_events = true;
             continue;
         }
         match File::open(&directory) {
@@ -63,9 +81,10 @@ fn open(name: &str) -> Result<Arc<File>, NoCgroup> {
             Err(error) => why = error,
         }
     }
-    Err(NoCgroup {
-        name: name.to_owned(),
-        why,
+    let name = name.to_owned();
+    Err(match knows_no_events {
+        true => NoCgroup::KnowsNoEvents { name },
+        false => NoCgroup::NotOpened { name, why },
     })
 }
 

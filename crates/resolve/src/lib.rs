@@ -57,6 +57,7 @@ mod recorded;
 mod recorded_files;
 mod sample_stacks;
 mod stack_builder;
+mod starts;
 mod tables;
 mod tally;
 mod task_table;

@@ -16,6 +16,7 @@ use crate::recorded::{
 use crate::recorded_files::RecordedFiles;
 use crate::sample_stacks::{SampleStacks, Seen};
 use crate::stack_builder::{ChainHash, StackBuilder};
+use crate::starts::StartCode;
 use crate::tally::Tally;
 use crate::task_table::TaskTable;
 use crate::trusting::{self, Outline};
@@ -108,12 +109,7 @@ impl Loader {
     /// itself is known before its records are read.
     pub(crate) fn new(about: &About<'_>, length: Option<u64>, how: How<'_>) -> Self {
         let options = how.options;
-        let arch = about.features.arch();
-        let arch = arch.map(|arch| arch.to_string_lossy().into_owned());
-        let machine = match arch.as_deref() {
-            Some("aarch64" | "arm64") => Machine::Aarch64,
-            _ => Machine::X86_64,
-        };
+        let machine = machine_of(about.features);
         let files = RecordedFiles::of(how.symbolizer.sources(), build_ids(about.features));
         let chains = length.unwrap_or(0) / BYTES_PER_CHAIN;
         let builder = StackBuilder::new(options.unmapped_limit, chains as usize);
@@ -512,7 +508,12 @@ impl Loader {
             stacks: self.stacks.tally,
             ..self.tally
         };
-        profile.trust = trust(&mut profile, &tally, &outline, about);
+        let code = StartCode {
+            mapped: self.processes.dsos(),
+            files: RecordedFiles::of(how.symbolizer.sources(), build_ids(features)),
+            machine: machine_of(features),
+        };
+        profile.trust = trust(&mut profile, &tally, &outline, (about, &code));
         wait_kinds::classify(&mut profile);
         let files = (&namer.files, &namer.kernel);
         Wakes::credit_senders(&mut profile);
@@ -538,16 +539,31 @@ impl Loader {
     }
 }
 
+/// The machine that made a recording.
+fn machine_of(features: &Features) -> Machine {
+    let arch = features.arch();
+    let arch = arch.map(|arch| arch.to_string_lossy().into_owned());
+    match arch.as_deref() {
+        Some("aarch64" | "arm64") => Machine::Aarch64,
+        _ => Machine::X86_64,
+    }
+}
+
 /// How far the profile can be trusted.
-fn trust(profile: &mut Profile, tally: &Tally, outline: &Outline, about: &About<'_>) -> Trust {
+fn trust(
+    profile: &mut Profile,
+    tally: &Tally,
+    outline: &Outline,
+    (about, code): (&About<'_>, &StartCode<'_>),
+) -> Trust {
     if profile.branch_frames.is_empty() {
-        return trusting::trust(profile, tally, outline, about);
+        return trusting::trust(profile, tally, outline, (about, code));
     }
     // Chains with branches in them do not end where threads start.
     for event in &mut profile.events {
         event.has_callchain = false;
     }
-    let trust = trusting::trust(profile, tally, outline, about);
+    let trust = trusting::trust(profile, tally, outline, (about, code));
     for (event, recorded) in profile.events.iter_mut().zip(about.events.list()) {
         let taken = recorded.attr.sample_type;
         let chains = [SampleType::CALLCHAIN, SampleType::BRANCH_STACK];

@@ -1,15 +1,14 @@
 //! How far a profile can be trusted, found out from the profile itself.
 
 use crate::about::About;
-use crate::chain_ends::is_thread_start;
+use crate::starts::{StartCode, Starts};
 use crate::tally::Tally;
-use prof_abi::{AttrFlags, CpuMode};
+use prof_abi::AttrFlags;
 use prof_live::LiveSummary;
 use prof_perfdata::Events;
 use prof_profile::{
     ChainEnd, ChainSource, Damage, DroppedCount, DsoId, DsoKind, Event, EventId, LocationId,
-    NameId, Profile, Samples, StackId, StackSource, StackTree, Trust, UNKNOWN_PYTHON,
-    UnnamedReason,
+    Profile, Samples, StackId, StackSource, StackTree, Trust, UNKNOWN_PYTHON, UnnamedReason,
 };
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
@@ -19,7 +18,7 @@ pub(crate) fn trust(
     profile: &Profile,
     tally: &Tally,
     outline: &Outline,
-    about: &About<'_>,
+    (about, code): (&About<'_>, &StartCode<'_>),
 ) -> Trust {
     let lost = tally.losses.total(about.events);
     let mut trust = Trust {
@@ -47,7 +46,8 @@ pub(crate) fn trust(
                 outline,
                 tally,
             };
-            chains.judge(told.as_ref(), &mut trust);
+            let mut starts = Starts::new(code);
+            chains.judge(told.as_ref(), &mut starts, &mut trust);
         },
     );
     if told.is_none() && about.notes.unfinished && trust.chain_source == ChainSource::Kernel {
@@ -75,9 +75,8 @@ struct Chains<'a> {
 
 impl Chains<'_> {
     /// Adds how the chains ended, by the best that is known of it.
-    fn judge(&self, told: Option<&LiveSummary>, trust: &mut Trust) {
+    fn judge(&self, told: Option<&LiveSummary>, starts: &mut Starts<'_>, trust: &mut Trust) {
         let profile = self.profile;
-        let mut starts = Starts::default();
         for (&(stack, end), &count) in &self.tally.chain_ends {
             let outermost = self.outline.shapes.outermost(profile, stack);
             let is_rooted = outermost.and_then(|id| starts.is_start(profile, id));
@@ -94,18 +93,18 @@ impl Chains<'_> {
             return;
         }
         match told {
-            Some(summary) => self.believe_recorder(summary, trust),
-            None => self.judge_recorded(trust),
+            Some(summary) => self.believe_recorder(summary, starts, trust),
+            None => self.judge_recorded(starts, trust),
         }
     }
 
     /// Takes the ends of chains from the recorder that unwound them: it knows
     /// reasons that the frames do not show.
-    fn believe_recorder(&self, summary: &LiveSummary, trust: &mut Trust) {
+    fn believe_recorder(&self, summary: &LiveSummary, starts: &mut Starts<'_>, trust: &mut Trust) {
         trust.chain_source = ChainSource::Recorder;
         if summary.chain_ends.is_empty() {
             // A stream that was cut: its beginning cannot tell how it ended.
-            self.judge_recorded(trust);
+            self.judge_recorded(starts, trust);
             return;
         }
         add_told_ends(self.profile, summary, trust);
@@ -114,7 +113,7 @@ impl Chains<'_> {
 
     /// Adds the ends of chains that the kernel recorded, judged by their
     /// frames.
-    fn judge_recorded(&self, trust: &mut Trust) {
+    fn judge_recorded(&self, starts: &mut Starts<'_>, trust: &mut Trust) {
         let Self {
             profile,
             outline: Outline { shapes, seen },
@@ -144,7 +143,6 @@ impl Chains<'_> {
             ChainSource::Recorder => (ChainEnd::Unproven, ChainEnd::Unproven),
             _ => (ChainEnd::DepthLimit, ChainEnd::BrokenFramePointers),
         };
-        let mut starts = Starts::default();
         for (outermost, &count) in (0_u32..).zip(&seen.outermost) {
             let outermost = LocationId(outermost);
             let ended = |end| Ended {
@@ -288,23 +286,6 @@ impl Seen {
     }
 }
 
-/// Which locations are a thread's start; each name is judged once.
-#[derive(Default)]
-struct Starts(FxHashMap<NameId, bool>);
-
-impl Starts {
-    /// `None` if the location is not in user code.
-    fn is_start(&mut self, profile: &Profile, location: LocationId) -> Option<bool> {
-        if profile.location(location).mode != CpuMode::User {
-            return None;
-        }
-        let frame = profile.frames_at(location).last()?;
-        let name = profile.function(frame.function).name;
-        let judge = || is_thread_start(profile.name(name));
-        Some(*self.0.entry(name).or_insert_with(judge))
-    }
-}
-
 /// Of each stack its outermost node.
 struct Shapes {
     outermost: Vec<u32>,
@@ -444,11 +425,15 @@ fn notes(about: &About<'_>, merged: u64) -> Vec<DroppedCount> {
 #[cfg(test)]
 mod tests {
     use super::{Chains, Outline, count_frames};
+    use crate::recorded_files::RecordedFiles;
+    use crate::starts::{StartCode, Starts};
     use crate::tally::Tally;
+    use prof_live::MappedDsos;
     use prof_profile::{
         ChainEnd, ChainSource, DsoId, Profile, StackId, StackSource, Trust, UnnamedReason, Wait,
     };
     use prof_sketch::Sketch;
+    use prof_unwind::Machine;
 
     fn outline(profile: &Profile) -> Outline {
         Outline::of(&profile.stacks, &profile.samples, profile.locations.len())
@@ -531,7 +516,12 @@ mod tests {
             outline: &outline(&profile),
             tally: &tally,
         };
-        chains.judge(None, &mut trust);
+        let code = StartCode {
+            mapped: &MappedDsos::default(),
+            files: RecordedFiles::default(),
+            machine: Machine::X86_64,
+        };
+        chains.judge(None, &mut Starts::new(&code), &mut trust);
         assert_eq!(trust.chain_source, ChainSource::Reader);
         assert_eq!(trust.chain_ends.get(&ChainEnd::Root), Some(&3));
         assert_eq!(trust.chain_ends.get(&ChainEnd::StackCut), Some(&3));

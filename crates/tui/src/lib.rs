@@ -93,6 +93,8 @@ pub struct Options {
     pub function: Option<String>,
     /// Filters with which the session begins, as they would be typed.
     pub filters: Vec<String>,
+    /// What the user is told when it begins.
+    pub notice: Option<String>,
     /// The user's home directory, for `~` in names of files.
     pub home: Option<String>,
 }

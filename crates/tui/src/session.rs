@@ -45,6 +45,9 @@ pub fn run(
     app.wanted.clone_from(&options.function);
     app.home.clone_from(&options.home);
     app.shared.history.give(&options.filters);
+    if let Some(notice) = &options.notice {
+        app.shared.say(notice);
+    }
     if options.is_of_two {
         app.compare();
     }

@@ -286,7 +286,7 @@ impl UnwindDso {
 
     /// Whether a thread begins with the call that returns to `at`: in the
     /// function at which the file is entered, or in that which starts threads.
-    pub(crate) fn starts_thread(&mut self, at: Svma, machine: Machine) -> bool {
+    pub fn starts_thread(&mut self, at: Svma, machine: Machine) -> bool {
         if self.thread_starts.len() >= MAX_CACHED {
             self.thread_starts.clear();
         }
