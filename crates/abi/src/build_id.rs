@@ -59,14 +59,14 @@ impl BuildId {
     }
 
     /// Whether both name the same build: equal, or equal in the first 20
-    /// bytes where one of them was cut to 20 by the kernel.
+    /// bytes where one of them was cut to 20 by the kernel, or filled up to 20
+    /// with zeros, as in records that do not tell its length.
     pub fn matches(&self, other: &Self) -> bool {
-        let (left, right) = (self.as_bytes(), other.as_bytes());
-        let cut = left.len() == Self::RECORDED_MAX || right.len() == Self::RECORDED_MAX;
-        left == right
-            || (cut
-                && left.len().min(right.len()) == Self::RECORDED_MAX
-                && left.get(..Self::RECORDED_MAX) == right.get(..Self::RECORDED_MAX))
+        let recorded = |id: &Self| usize::from(id.len) == Self::RECORDED_MAX;
+        // What is behind its length is 0.
+        let first = |id: &Self| id.bytes.first_chunk::<{ Self::RECORDED_MAX }>().copied();
+        self.as_bytes() == other.as_bytes()
+            || ((recorded(self) || recorded(other)) && first(self) == first(other))
     }
 }
 
@@ -105,5 +105,12 @@ mod tests {
         let short = BuildId::new(&[7; 16]).expect("16 bytes");
         assert!(long.matches(&cut) && cut.matches(&long));
         assert!(!short.matches(&cut) && !short.matches(&long));
+        let mut bytes = [7; 20];
+        bytes[16..].fill(0);
+        let filled = BuildId::new(&bytes).expect("20 bytes");
+        assert!(short.matches(&filled) && filled.matches(&short));
+        assert!(!filled.matches(&long) && !filled.matches(&cut));
+        bytes[15] = 8;
+        assert!(!short.matches(&BuildId::new(&bytes).expect("20 bytes")));
     }
 }

@@ -1,7 +1,7 @@
 //! What processes have mapped: each file, pseudo file or kernel part once.
 
 use prof_abi::BuildId;
-use prof_profile::{Avma, DsoKind};
+use prof_profile::{Avma, DsoKind, FileOffset};
 use rustc_hash::FxHashMap;
 
 /// A handle to a [`MappedDso`].
@@ -43,6 +43,8 @@ pub struct MappedDsos {
     index: FxHashMap<MappedDso, MappedDsoId>,
     /// See [`MappedDsos::loaded_at`].
     loaded_at: FxHashMap<MappedDsoId, Avma>,
+    /// See [`MappedDsos::code_offset`].
+    code_offsets: FxHashMap<MappedDsoId, FileOffset>,
 }
 
 impl MappedDsos {
@@ -73,6 +75,16 @@ impl MappedDsos {
     /// Where a module of the kernel begins; `None` for all else.
     pub fn loaded_at(&self, id: MappedDsoId) -> Option<Avma> {
         self.loaded_at.get(&id).copied()
+    }
+
+    /// Notes from where in a file code was mapped; the first time counts.
+    pub(crate) fn note_code(&mut self, id: MappedDsoId, offset: FileOffset) {
+        self.code_offsets.entry(id).or_insert(offset);
+    }
+
+    /// From where in a file its code was mapped, as recorded when it was first.
+    pub fn code_offset(&self, id: MappedDsoId) -> Option<FileOffset> {
+        self.code_offsets.get(&id).copied()
     }
 
     /// All in order of their handles.

@@ -178,6 +178,8 @@ impl Processes {
         let dso = self.dsos.intern(dso);
         if is_kernel_module {
             self.dsos.note_load(dso, event.start);
+        } else if !is_kernel && event.access.has(Access::EXECUTE) {
+            self.dsos.note_code(dso, event.offset);
         }
         let mapping = Mapping {
             start: event.start,

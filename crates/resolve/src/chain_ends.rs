@@ -27,10 +27,14 @@ const THREAD_STARTS: [&str; 16] = [
 /// More of them, which only some C libraries and tools name so; `start_thread`
 /// is called by `clone` but is the last frame that has a symbol of its own in
 /// stripped copies of older C libraries.
-const LAST_NAMED: [&str; 6] = [
+const LAST_NAMED: [&str; 10] = [
     "start_thread",
     "__libc_start_main",
     "__pthread_start",
+    "__pthread_start(void*)",
+    "__start_thread",
+    "__dl__start",
+    "__libc_init",
     "thread_start",
     "__bionic_clone",
     "start",
@@ -50,6 +54,8 @@ mod tests {
     fn entry_points_are_starts_and_their_callees_are_not() {
         assert!(is_thread_start("_start"));
         assert!(is_thread_start("clone3"));
+        // Android's.
+        assert!(is_thread_start("__start_thread"));
         assert!(!is_thread_start("main"));
         assert!(!is_thread_start("start_thread_pool"));
     }

@@ -580,7 +580,7 @@ fn namer<'a>(features: &Features, processes: &Processes, how: How<'a>) -> Namer<
         files: DsoFiles::new(how.symbolizer, features, options.recorded_at),
         detail: options.detail,
         kernel: RecordedKernel::new(features).mapped_in(processes),
-        carried: carried_symbols(features, how.symbolizer),
+        carried: carried_symbols(features, how.symbolizer, processes.dsos()),
         whole_functions: options.whole_functions,
         forgets_tables: options.forgets_tables,
         symbols_first: options.symbols_first(),

@@ -2,7 +2,7 @@
 
 use crate::lookups::CarriedSymbols;
 use prof_abi::CpuMode;
-use prof_live::Processes;
+use prof_live::{MappedDso, MappedDsos, Processes};
 use prof_perfdata::Features;
 use prof_profile::{Avma, EventGroup, EventId, Origin};
 use prof_symbolize::{KernelRequest, Symbolizer};
@@ -107,11 +107,21 @@ impl ListedKernel {
 }
 
 /// Symbols that a simpleperf recording brings along.
+///
+/// Its own rule, in `ElfDso::IpToVaddrInFile`: where nothing tells where in the file the
+/// lowest address (min_vaddr) of code is, that is where the mapping began. Source:
+/// `simpleperf/dso.cpp`.
 pub(crate) fn carried_symbols(
     features: &Features,
     symbolizer: &Symbolizer,
+    mapped: &MappedDsos,
 ) -> FxHashMap<Vec<u8>, CarriedSymbols> {
     let files = features.simpleperf_files().unwrap_or_default();
+    if files.is_empty() {
+        return FxHashMap::default();
+    }
+    let offset = |(id, dso): (_, &MappedDso)| Some((dso.path.clone(), mapped.code_offset(id)?.0));
+    let offsets: FxHashMap<Vec<u8>, u64> = mapped.iter().filter_map(offset).collect();
     let one = |file: &prof_perfdata::SimpleperfFile| {
         let demangle = symbolizer.sources().demangle;
         let mut symbols: Vec<(u64, u64, Arc<str>)> = file
@@ -123,7 +133,9 @@ pub(crate) fn carried_symbols(
             })
             .collect();
         symbols.sort_by_key(|symbol| symbol.0);
-        let offset = file.file_offset_of_min_vaddr.unwrap_or(file.min_vaddr);
+        let mapped_from = || offsets.get(file.path.as_bytes()).copied();
+        let told = file.file_offset_of_min_vaddr.or_else(mapped_from);
+        let offset = told.unwrap_or(file.min_vaddr);
         let bias = file.min_vaddr.wrapping_sub(offset);
         (
             file.path.as_bytes().to_vec(),
