@@ -44,7 +44,7 @@ struct Seen {
 fn function(line: &str) -> Option<&str> {
     let name = line.trim().split_once(" JS:")?.1;
     let (name, file) = name.split_once(' ')?;
-    let name = name.trim_start_matches(['*', '^', '~', '+']);
+    let name = name.trim_start_matches(['*', '^', '~', '+', '\'']);
     let has_name = !name.is_empty() && name != "(anonymous)";
     (file.contains("ring.js") && has_name).then_some(name)
 }
@@ -127,6 +127,44 @@ fn check(test: &str, options: &[&str]) -> Option<Seen> {
     // On a quiet machine more than 99.
     assert!(seen.whole * 100 >= seen.all * 95, "{options:?}: {seen:?}");
     Some(seen)
+}
+
+/// Where a function begins and ends it has no frame: of one that is small that is a
+/// tenth to a fifth of its samples.
+#[test]
+fn compiled_functions_have_names_where_they_begin_and_end() {
+    let test = "compiled_functions_have_names_where_they_begin_and_end";
+    if !have(test, "node") {
+        return;
+    }
+    let data = scratch().join(format!("{test}.data"));
+    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/programs/fib.js");
+    let recorded = recorder(&data)
+        .args(["--", "node"])
+        .arg(program)
+        .arg("1500")
+        .output()
+        .expect("prof starts");
+    assert!(recorded.status.success(), "{recorded:?}");
+    let data = data.to_str().expect("UTF-8");
+    let script = prof(&["script", "-F", "comm,ip,sym", "-i", data]).succeeded("script");
+    let text = script.text();
+    // Of the function itself, and of what it calls.
+    let leaves = text.split("\n\n").filter_map(|sample| {
+        let mut frames = sample.lines().skip(1);
+        let leaf = frames.next()?;
+        frames.next()?.contains("JS:fib").then_some(leaf)
+    });
+    let leaves: Vec<&str> = leaves.collect();
+    let unnamed = leaves.iter().filter(|leaf| leaf.contains("[unknown]"));
+    let unnamed = unnamed.count();
+    assert!(leaves.len() > 200, "{}", leaves.len());
+    // 1 % on a quiet machine; 10 to 20 % before.
+    assert!(
+        unnamed * 100 <= leaves.len() * 4,
+        "{unnamed} of {}",
+        leaves.len()
+    );
 }
 
 #[test]

@@ -31,6 +31,8 @@ const URGENT: u64 = 64;
 
 /// Drains after which it is seen whether too many files are open.
 const LOOK_EVERY: u64 = 32;
+/// Files that are kept open under any limit.
+const FEWEST_FILES: usize = 16;
 
 /// Most processes whose users are remembered.
 const MAX_USERS: usize = 1 << 14;
@@ -65,6 +67,8 @@ pub struct LiveUnwinder {
     machine: Machine,
     processes: Processes,
     alive: Alive,
+    /// Files that were not opened, when that was last looked at.
+    missed_files: u64,
     chains: Chains<LiveFiles, SomeMemory>,
     held: Held,
     /// Those of them, by thread and time, that exec seemed to have left behind.
@@ -139,6 +143,7 @@ impl LiveUnwinder {
             machine,
             processes: Processes::for_unwinding(),
             alive: Alive::default(),
+            missed_files: 0,
             chains: Chains::new(LiveFiles::default(), Box::new(memory)),
             held: Held::default(),
             stale: FxHashSet::default(),
@@ -162,6 +167,15 @@ impl LiveUnwinder {
     #[must_use]
     pub fn with_most_frames(mut self, most: usize) -> Self {
         self.left_out = LeftOut::beyond(most);
+        self
+    }
+
+    /// Keeps at most so many files open that no process maps any more: each is a
+    /// descriptor.
+    #[must_use]
+    pub fn with_most_files(mut self, most: usize) -> Self {
+        let kept = &mut self.chains.stacks.most;
+        kept.files = kept.files.min(most.max(FEWEST_FILES));
         self
     }
 
@@ -403,8 +417,12 @@ impl LiveUnwinder {
             // Samples that were held back made it known again.
             self.chains.forget(gone.tid);
         }
-        if now.is_multiple_of(LOOK_EVERY) {
+        let missed = self.files_without_descriptor();
+        let is_full = std::mem::replace(&mut self.missed_files, missed) != missed;
+        if now.is_multiple_of(LOOK_EVERY) || is_full {
             self.chains.stacks.close_unused(&self.processes);
+        }
+        if now.is_multiple_of(LOOK_EVERY) {
             self.chains.stacks.runtimes.ask_again();
         }
     }

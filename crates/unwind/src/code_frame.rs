@@ -11,6 +11,7 @@ mod kept;
 mod pads;
 mod reach;
 mod returns;
+mod straight;
 #[cfg(test)]
 mod tests;
 
@@ -25,6 +26,8 @@ pub(crate) use kept::{OwnFp, kept_fp};
 pub(crate) use pads::in_pad;
 pub(crate) use reach::{Reached, Reaches};
 pub(crate) use returns::{by_next_return, by_returns};
+pub(crate) use straight::has_frame_made;
+pub use straight::{is_straight, keeps_on_stack};
 
 /// Instructions looked at for one place.
 const MAX_INSTRUCTIONS: usize = 4096;

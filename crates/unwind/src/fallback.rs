@@ -169,11 +169,16 @@ fn by_code(
     let mut code = [0; 8];
     let got = unwinder.code(Avma(registers.pc()), &mut code, process);
     let code = code.get(..got)?;
-    if registers.machine() == Machine::X86_64
-        && code_frame::will_make_frame(Machine::X86_64, registers.pc(), &mut made::reader(process))
+    let (machine, pc) = (registers.machine(), registers.pc());
+    let mut read = made::reader(process);
+    if machine == Machine::X86_64
+        && (code_frame::will_make_frame(machine, pc, &mut read)
+            || code_frame::has_frame_made(pc, &mut read))
     {
+        drop(read);
         return popped(unwinder, registers, 0, process);
     }
+    drop(read);
     if let Some(caller) = freeing(unwinder, registers, process) {
         return Some(caller);
     }
@@ -316,6 +321,26 @@ mod tests {
         assert!(stepped.is_ok() && cursor.pc() == CODE + 0x80);
         assert_eq!(cursor.registers().sp(), STACK + 16);
         assert_eq!(cursor.registers().fp(), Some(STACK + 32));
+    }
+
+    #[test]
+    fn a_function_of_v8_whose_frame_another_makes_is_not_taken_for_its_caller() {
+        // mov $3,%ebx; movabs $…,%r12; call …: what made the frame pointer is the caller.
+        let begins = [
+            0xbb, 3, 0, 0, 0, 0x49, 0xbc, 1, 2, 3, 4, 5, 6, 7, 8, 0xe8, 1, 2, 3, 4,
+        ];
+        for at in [0, 5, 15] {
+            let stack = vec![CODE + 0x80, 0, 0, 0, STACK + 80, CODE + 0x300, 0];
+            let mut registers = Registers::new(Machine::X86_64, CODE + 0x200 + at, STACK);
+            registers.set(6, STACK + 32);
+            let mut cursor = Cursor::innermost(registers);
+            let called_outside = (0x2fb, CALL.1);
+            let code = [CALL, called_outside, (0x200, &begins)];
+            let mut process = FakeProcess::with_code(stack, &code);
+            let stepped = Unwinder::default().step(&mut cursor, &mut process);
+            assert!(stepped.is_ok() && cursor.pc() == CODE + 0x80, "{at}");
+            assert_eq!(cursor.registers().fp(), Some(STACK + 32));
+        }
     }
 
     #[test]

@@ -47,6 +47,7 @@ mod through_fp;
 mod unwinder;
 
 pub use call::CallBefore;
+pub use code_frame::{is_straight, keeps_on_stack};
 pub use cursor::{Base, Cursor, FpFrom, Step, StepBy, Zero};
 pub use dso::{UnwindDso, UnwindDsos};
 pub use image::{ImageError, Layout};

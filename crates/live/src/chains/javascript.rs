@@ -4,14 +4,42 @@
 use super::Chains;
 use super::named::{FrameAt, Word};
 use crate::memory::TargetMemory;
-use crate::stacks::{JsFrame, OpenFile};
+use crate::stacks::{CompiledScripts, JsFrame, OpenFile};
 use crate::thread_sample::ThreadSample;
-use prof_runtimes::V8;
+use prof_runtimes::{Memory, V8};
+use prof_unwind::Machine;
 
 /// What names of mappings begin with that are those of JavaScript functions.
 const JAVASCRIPT: &str = "[js] ";
+/// Number of the register that holds the function on entry, on x86-64.
+const RDI: u8 = 5;
 /// Words of a frame: its context, function and bytecode.
 const WORDS: usize = 3;
+
+/// What is known of compiled code that was interrupted without a frame.
+enum Frameless<'a> {
+    /// It will make one: who called it has put this function into a register.
+    Function(u64),
+    /// It is at its end, and has this name.
+    Named(&'a str),
+}
+
+/// What compiled code is that was interrupted in a drain without a frame; `object` is
+/// what the register holds that has the function on entry.
+fn without_frame<'a>(
+    compiled: Option<&'a mut CompiledScripts>,
+    (pc, drain): (u64, u64),
+    object: Option<u64>,
+    memory: &mut impl Memory,
+) -> Option<Frameless<'a>> {
+    let compiled = compiled?;
+    let mut read = |at: u64, out: &mut [u8]| memory.read(at, out);
+    let object = object.filter(|&object| V8::is_object(object));
+    match object.filter(|_| compiled.begins(pc, drain, &mut read)) {
+        Some(function) => Some(Frameless::Function(function)),
+        None => compiled.name(pc, drain, &mut read).map(Frameless::Named),
+    }
+}
 
 impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
     /// Puts the addresses of JavaScript functions in the places of their
@@ -30,31 +58,47 @@ impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
             return;
         }
         let mut words = self.script_words(sample, frames);
-        self.names
-            .read(sample, self.drain, &self.memory, &mut words);
+        let names = &mut self.names;
+        names.read(sample, self.drain, &self.memory, &mut words);
         let mut memory = self.lines.of(&self.memory, (pid, self.drain));
+        let is_x86 = sample.state.registers.machine() == Machine::X86_64;
         let frames = frames.iter().zip(words.chunks_exact(WORDS));
         for (index, ((frame, words), out)) in frames.zip(out).enumerate() {
-            let &[Word::Is(context), Word::Is(function), bytecode] = words else {
-                continue;
-            };
             let at = frame.pc.wrapping_sub(u64::from(index > 0));
             let is_compiled = self.stacks.is_made((sample.processes, pid), at);
-            if !V8::is_object(context) || !V8::is_object(function) {
-                if !is_compiled {
-                    self.stacks.runtimes.saw_script(pid, frame.pc, false);
+            let runtimes = &mut self.stacks.runtimes;
+            let (function, bytecode) = match *words {
+                [Word::Is(context), Word::Is(function), bytecode] => {
+                    if !V8::is_object(context) || !V8::is_object(function) {
+                        if !is_compiled {
+                            runtimes.saw_script(pid, frame.pc, false);
+                        }
+                        continue;
+                    }
+                    (function, bytecode)
                 }
-                continue;
-            }
+                [_, Word::Unknown, _] if index == 0 && is_compiled && is_x86 => {
+                    let compiled = runtimes.compiled(pid);
+                    let object = sample.state.registers.known(RDI);
+                    let at = (frame.pc, self.drain);
+                    match without_frame(compiled, at, object, &mut memory) {
+                        Some(Frameless::Function(function)) => (function, Word::Unknown),
+                        Some(Frameless::Named(name)) => {
+                            let told = self.names.told_as(process, (JAVASCRIPT, name));
+                            *out = told.map_or(*out, |address| address + 1);
+                            continue;
+                        }
+                        None => continue,
+                    }
+                }
+                _ => continue,
+            };
             let found = JsFrame {
                 function,
-                bytecode: match bytecode {
-                    Word::Is(bytecode) => Some(bytecode),
-                    _ => None,
-                },
+                bytecode: bytecode.known(),
                 is_compiled,
+                at: frame.pc,
             };
-            let runtimes = &mut self.stacks.runtimes;
             let name = runtimes.script_name((pid, self.drain), found, &mut memory);
             if let Some(name) = name
                 && let Some(address) = self.names.told_as(process, (JAVASCRIPT, name))

@@ -342,6 +342,14 @@ pub(super) enum Word {
 }
 
 impl Word {
+    /// What it is, where that is known.
+    pub(super) fn known(self) -> Option<u64> {
+        match self {
+            Self::Is(word) => Some(word),
+            Self::At(_) | Self::Unknown => None,
+        }
+    }
+
     /// Where it is, if it was not copied.
     fn unread(&self) -> Option<u64> {
         match self {

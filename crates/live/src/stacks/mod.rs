@@ -5,6 +5,7 @@
 //! ([`OpenFile`]) and in what memory there is beyond the copied piece
 //! ([`Beyond`]).
 
+mod compiled_scripts;
 mod files;
 mod made_code;
 mod places;
@@ -12,6 +13,7 @@ mod runtimes;
 mod scripts;
 mod told_rules;
 
+pub(crate) use compiled_scripts::CompiledScripts;
 pub(crate) use files::from_file;
 pub use files::{OpenFile, is_build, open_elf, own_vdso};
 use prof_runtimes::{LuaJit, LuaJitTrace, LuaJitVm, Memory, RuntimeCode};
@@ -105,6 +107,8 @@ pub struct StackUnwinder<F> {
     pub(crate) runtimes: Runtimes,
     pub(crate) made_code: MadeCode,
     pub(crate) told_rules: ToldRules,
+    /// How much is kept of files that no process maps any more.
+    pub(crate) most: Most,
 }
 
 impl<F: OpenFile> StackUnwinder<F> {
@@ -114,6 +118,7 @@ impl<F: OpenFile> StackUnwinder<F> {
             unwinder: Unwinder::default(),
             places: Places::new(open),
             runtimes: Runtimes::default(),
+            most: Most::LIVE,
             made_code: MadeCode::default(),
             told_rules: ToldRules::default(),
         }
@@ -170,7 +175,7 @@ impl<F: OpenFile> StackUnwinder<F> {
     /// Closes files that no process maps any more, where there are many.
     pub(crate) fn close_unused(&mut self, processes: &Processes) {
         self.places
-            .keep(&mut self.unwinder.dsos, processes, Most::LIVE);
+            .keep(&mut self.unwinder.dsos, processes, self.most);
     }
 
     /// Appends the addresses of the user chain to `out`, innermost first, at

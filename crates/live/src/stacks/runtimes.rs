@@ -1,6 +1,7 @@
 //! The language runtimes of processes, and what they told of code.
 
 use super::Beyond;
+use super::compiled_scripts::CompiledScripts;
 use super::scripts::{JsFrame, Scripts};
 use crate::processes::Processes;
 use prof_abi::CpuMode;
@@ -190,6 +191,11 @@ impl Runtimes {
     ) -> Option<&str> {
         let scripts = self.by_pid.get_mut(&pid)?.scripts.as_mut()?;
         scripts.name(frame, drain, memory)
+    }
+
+    /// What is known of the compiled code of JavaScript in a process.
+    pub(crate) fn compiled(&mut self, pid: i32) -> Option<&mut CompiledScripts> {
+        Some(&mut self.by_pid.get_mut(&pid)?.scripts.as_mut()?.compiled)
     }
 
     /// Whether a process has a runtime that tells of its code.

@@ -4,6 +4,7 @@
 //! where the same was there in an earlier drain, too; and at once where the
 //! frame has the bytecode of just this function.
 
+use super::compiled_scripts::CompiledScripts;
 use prof_runtimes::{JsFunction, Memory, V8};
 use rustc_hash::FxHashMap;
 
@@ -32,6 +33,7 @@ pub(crate) struct Scripts {
     engine: V8,
     functions: FxHashMap<u64, Found>,
     pub(crate) natives: Natives,
+    pub(crate) compiled: CompiledScripts,
 }
 
 /// Frames without JavaScript functions.
@@ -70,6 +72,8 @@ pub(crate) struct JsFrame {
     pub(crate) bytecode: Option<u64>,
     /// Whether it runs compiled code, which needs no bytecode.
     pub(crate) is_compiled: bool,
+    /// Where in its code it was interrupted, or returns to.
+    pub(crate) at: u64,
 }
 
 impl Scripts {
@@ -78,6 +82,7 @@ impl Scripts {
             engine,
             functions: FxHashMap::default(),
             natives: Natives::default(),
+            compiled: CompiledScripts::default(),
         }
     }
 
@@ -114,7 +119,11 @@ impl Scripts {
         let is = found.is?;
         let is_proven = frame.bytecode.is_some() && frame.bytecode == is.bytecode;
         let is_old = frame.is_compiled && found.since < drain;
-        found.name.as_deref().filter(|_| is_proven || is_old)
+        let name = found.name.as_deref().filter(|_| is_proven || is_old);
+        if let Some(name) = name.filter(|_| frame.is_compiled) {
+            self.compiled.saw(frame.at, name, drain);
+        }
+        name
     }
 }
 
