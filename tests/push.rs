@@ -705,7 +705,6 @@ fn a_recording_is_sent_while_it_goes_on() {
     let got = receive(listener, &[Does::Answers("500 Broken")]);
     let words = [
         "record",
-        "-q",
         "-g",
         "-F",
         "99",

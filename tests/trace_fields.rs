@@ -101,7 +101,7 @@ fn what_is_no_field_is_told_apart() {
         ("nonsense", "unknown field \"nonsense\"; known are overhead"),
         (
             "sched_switch.nonsense",
-            "unknown field \"sched_switch.nonsense\"",
+            "sched:sched_switch has no field \"nonsense\"; it has prev_comm, prev_pid, ",
         ),
         (
             "sched.prev_pid",

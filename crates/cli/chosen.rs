@@ -42,7 +42,7 @@ impl ChosenSamples {
         let Some(text) = &self.time else {
             return Ok(Vec::new());
         };
-        let times = parse_time_ranges(text, profile.origin.time_range);
+        let times = parse_time_ranges(text, profile.time_span());
         Ok(times.map_err(|error| UsageError(format!("--time: {error}")))?)
     }
 }

@@ -381,8 +381,9 @@ impl Sender {
         }
     }
 
-    /// Says what became of all; whether nothing is missing there.
-    fn conclude(&self) -> bool {
+    /// Says what became of all, or only what did not go well; whether nothing is missing
+    /// there.
+    fn conclude(&self, quiet: bool) -> bool {
         let Tally {
             sent,
             refused,
@@ -408,8 +409,11 @@ impl Sender {
                 self.again
             );
         }
-        say(&told);
-        refused + dropped + unread + left == 0
+        let is_well = refused + dropped + unread + left == 0;
+        if !(quiet && is_well) {
+            say(&told);
+        }
+        is_well
     }
 }
 
@@ -464,7 +468,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
     let patience = Duration::from_secs(args.patience);
     sender.until.set(patience);
     sender.drain()?;
-    Ok(match sender.conclude() && all_read {
+    Ok(match sender.conclude(false) && all_read {
         true => Outcome::Done,
         false => Outcome::Code(1),
     })

@@ -442,10 +442,12 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
         }
         return recorded(args, Kept::Files);
     };
-    let pusher = Pusher::start(&url, &args.delivery)?;
+    let pusher = Pusher::start(&url, &args.delivery, args.quiet)?;
     args.output = pusher.output();
     args.switch_output = Some(Switching {
         every: Some(args.every.unwrap_or(EVERY)),
+        // They go when they are sent.
+        is_silent: true,
         ..Switching::default()
     });
     let outcome = recorded(args, Kept::Sent);

@@ -686,7 +686,7 @@ impl Args {
 
     fn scope(&self, profile: &Profile) -> anyhow::Result<Scope> {
         let times = match &self.filters.time {
-            Some(text) => parse_time_ranges(text, profile.origin.time_range)
+            Some(text) => parse_time_ranges(text, profile.time_span())
                 .map_err(|error| usage(format!("--time: {error}")))?,
             None => Vec::new(),
         };

@@ -28,11 +28,11 @@ pub(crate) struct Pusher {
 }
 
 impl Pusher {
-    /// Begins to look.
+    /// Begins to look; where that `is_quiet`, only what does not go well is told.
     ///
     /// # Errors
     /// If the address is none, or nothing can wait.
-    pub(crate) fn start(url: &str, delivery: &Delivery) -> anyhow::Result<Self> {
+    pub(crate) fn start(url: &str, delivery: &Delivery, is_quiet: bool) -> anyhow::Result<Self> {
         let sender = delivery.open(url)?;
         let folder = sender
             .waiting
@@ -42,6 +42,7 @@ impl Pusher {
         let lock = lock.with_context(|| format!("cannot make {}", folder.display()))?;
         let until = sender.until.clone();
         let mut pushing = Pushing::new(sender);
+        pushing.is_quiet = is_quiet;
         let thread = thread::Builder::new().name("push".into());
         let own = folder.clone();
         let thread = thread.spawn(move || {
@@ -90,6 +91,8 @@ struct Pushing {
     symbolizer: Symbolizer,
     /// By this symbolizer.
     files_named: u32,
+    /// Whether only what does not go well is told.
+    is_quiet: bool,
     /// Whether it was told that files cannot be read.
     told: bool,
 }
@@ -107,6 +110,7 @@ impl Pushing {
             sender,
             symbolizer: symbolizer(),
             files_named: 0,
+            is_quiet: false,
             told: false,
         }
     }
@@ -151,7 +155,7 @@ impl Pushing {
         }
         // It was said; what is left waits.
         let _ = self.sender.drain();
-        self.sender.conclude();
+        self.sender.conclude(self.is_quiet);
         remove_empty(folder);
     }
 

@@ -29,6 +29,12 @@ pub(crate) fn no_samples(profile: &Profile) -> String {
             profile.trust.traced
         );
     }
+    if let Some(traced) = traced_by(profile) {
+        return format!(
+            "the recording has no samples: it is one of {traced}, whose traces are not decoded \
+             here\n  try: perf report --itrace=i1us"
+        );
+    }
     let mut words = profile.origin.command_line.iter();
     if words.nth(1).is_some_and(|word| word == "record")
         && words.any(|word| ["-n", "--no-samples"].contains(&word.as_str()))
@@ -47,6 +53,21 @@ pub(crate) fn no_samples(profile: &Profile) -> String {
             events.join(", ")
         }
     )
+}
+
+/// The hardware that traces instructions, if it was recorded, by the command line.
+fn traced_by(profile: &Profile) -> Option<&'static str> {
+    const TRACERS: [(&str, &str); 5] = [
+        ("intel_pt", "Intel PT"),
+        ("intel_bts", "Intel BTS"),
+        ("cs-etm", "CoreSight"),
+        ("cs_etm", "CoreSight"),
+        ("arm_spe", "Arm SPE"),
+    ];
+    let words = &profile.origin.command_line;
+    let has = |name: &str| words.iter().any(|word| word.starts_with(name));
+    let found = TRACERS.into_iter().find(|&(name, _)| has(name));
+    found.map(|(_, told)| told)
 }
 
 /// Whether it is what `stat record` wrote.

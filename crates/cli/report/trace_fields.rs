@@ -4,6 +4,7 @@ use super::{Args, usage};
 use prof_perfdata::tracepoint::{EventFormat, FieldStorage, TracingData};
 use prof_perfdata::{Event, Reader};
 use prof_profile::TraceField;
+use prof_report::escape;
 use prof_report::keys::{FieldRoom, SortKey};
 use std::borrow::Cow;
 
@@ -50,6 +51,19 @@ struct Tracepoint<'a> {
     format: &'a EventFormat,
 }
 
+impl Tracepoint<'_> {
+    /// That it has no such field, and which it has.
+    fn has_no(&self, field: &str) -> String {
+        let own = self.format.fields.iter().filter(|field| !field.is_common());
+        let names: Vec<_> = own.map(|field| escape::terminal(&field.name)).collect();
+        let event = escape::terminal(&self.name);
+        format!(
+            "{event} has no field {field:?}; it has {}",
+            names.join(", ")
+        )
+    }
+}
+
 /// The events of a recording.
 struct Tracepoints<'a> {
     /// By the place among all events.
@@ -82,7 +96,11 @@ impl<'a> Tracepoints<'a> {
             None => (self.list.iter().flatten().collect(), word),
         };
         if !matches!(field, "*" | "trace_fields") {
-            return Ok(key(&chosen, field, is_raw).into_iter().collect());
+            let found = key(&chosen, field, is_raw);
+            return match (chosen.as_slice(), &found) {
+                ([only], None) if word.contains('.') => Err(only.has_no(field)),
+                _ => Ok(found.into_iter().collect()),
+            };
         }
         let mut names: Vec<&str> = Vec::new();
         for tracepoint in &chosen {

@@ -140,6 +140,17 @@ pub struct Profile {
 }
 
 impl Profile {
+    /// First and last sample time, ns: as the recording tells, else those of the
+    /// samples; `None` if these have no times.
+    pub fn time_span(&self) -> Option<(u64, u64)> {
+        let time_of = |row| self.samples.get(row).map(|sample| sample.time);
+        let of_samples = || {
+            let last = time_of(self.samples.len().checked_sub(1)?)?;
+            Some((time_of(0)?, last)).filter(|_| last > 0)
+        };
+        self.origin.time_range.or_else(of_samples)
+    }
+
     /// Cuts each stack to its innermost `most` addresses, at least to the
     /// sampled one.
     pub fn limit_stacks(&mut self, most: usize) {

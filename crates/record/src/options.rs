@@ -211,6 +211,8 @@ pub struct Switching {
     pub every: Option<Duration>,
     /// Only so many of the newest files stay.
     pub most_files: Option<usize>,
+    /// Whether nobody is told of files as they are finished.
+    pub is_silent: bool,
 }
 
 /// How much of a recording stays in memory; see [`Options::flight`].

@@ -173,9 +173,9 @@ fn tell_of_missed_tasks(late: Option<LateTasks>, set: &OpenSet, notices: &mut dy
     }
 }
 
-/// How many of a series of files are gone where only so many stay.
-fn removed(most: Option<usize>, before: usize) -> usize {
-    most.map_or(0, |most| (before + 1).saturating_sub(most))
+/// How many of a series of so many finished files are gone where only so many stay.
+fn removed(most: Option<usize>, finished: usize) -> usize {
+    most.map_or(0, |most| finished.saturating_sub(most))
 }
 
 /// What is told of a recording that ran.
@@ -191,11 +191,13 @@ fn finished(
         file,
         written,
     } = ran;
+    // The last one is none of them if it could not be finished.
+    let files = written.files_before + usize::from(written.result.is_ok());
     let summary = Summary {
         kept: written.kept,
         waits: written.waits,
         files_before: written.files_before,
-        files_removed: removed(options.parting().most_files, written.files_before),
+        files_removed: removed(options.parting().most_files, files),
         ..Summary::new(
             &set,
             written.tally,

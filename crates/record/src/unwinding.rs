@@ -78,6 +78,10 @@ impl Unwinding {
         let is_refused = Arc::new(AtomicBool::new(false));
         let memory = ProcessMemory(is_refused.clone());
         let mut unwinder = LiveUnwinder::new(events, MACHINE, switches, memory);
+        if let Ok(limit) = Limit::get(Resource::OpenFiles) {
+            // The events have theirs by now; files of names and of processes need some, too.
+            unwinder = unwinder.with_most_files(usize::try_from(limit.soft / 4).unwrap_or(0));
+        }
         // A wait tells what its system call was given.
         let of_waits = |event: &EventDescription| waits::is_of_waits(&event.name);
         if let Some(index) = opened.iter().position(of_waits) {

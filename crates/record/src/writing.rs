@@ -104,6 +104,10 @@ pub(crate) struct Parting {
     /// Files that are finished, and samples in them.
     files: usize,
     samples: u64,
+    /// Whether it was told that no other file can be made.
+    is_refused: bool,
+    /// Whether nobody is told of files as they are finished.
+    is_silent: bool,
 }
 
 /// What overwritten rings hold belongs into the file that is finished, and
@@ -132,6 +136,8 @@ impl Parting {
             history: History::default(),
             files: 0,
             samples: 0,
+            is_refused: false,
+            is_silent: when.is_silent,
         }
     }
 
@@ -506,16 +512,25 @@ impl Writing<'_> {
     fn tell(&mut self, switched: Switched) {
         match switched {
             Switched::To { name, tally, bytes } => {
+                self.parting.is_refused = false;
                 self.parting.files += 1;
                 self.parting.samples += tally.samples;
+                if self.parting.is_silent {
+                    return;
+                }
                 let (name, samples) = (name.display(), several(tally.samples, "sample"));
                 let size = size(bytes);
                 self.shared.tell(format!("{samples}, {size} in {name}"));
             }
             Switched::Later => {}
-            Switched::Refused(why) => self.shared.tell(format!(
-                "{why}: this makes no other file, and the recording goes on"
-            )),
+            Switched::Refused(why) => {
+                let is_news = !std::mem::replace(&mut self.parting.is_refused, true);
+                if is_news {
+                    self.shared.tell(format!(
+                        "{why}: this makes no other file, and the recording goes on"
+                    ));
+                }
+            }
         }
     }
 

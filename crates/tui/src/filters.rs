@@ -222,11 +222,7 @@ pub(super) fn set_time(selection: &mut Selection, range: Option<TimeRange>) {
 /// The time, ns, that all times on the screen are counted from: the first sample's,
 /// which not every file tells by itself.
 pub(super) fn origin_of_times(profile: &Profile) -> u64 {
-    let first = || profile.samples.get(0).map_or(0, |sample| sample.time);
-    profile
-        .origin
-        .time_range
-        .map_or_else(first, |(first, _)| first)
+    profile.time_span().map_or(0, |(first, _)| first)
 }
 
 /// What is in force, one text each, for the header. Not escaped.
@@ -353,7 +349,7 @@ fn whole_names(profile: &Profile, typed: &[String]) -> Result<Vec<String>, Strin
 /// Ranges of time: in seconds since the first sample, as the screen tells times, or
 /// as recorded; with `ms` behind them in those.
 fn times(profile: &Profile, typed: &str) -> Result<Vec<TimeRange>, String> {
-    let span = profile.origin.time_range;
+    let span = profile.time_span();
     let ranges = parse_time_ranges(&in_seconds(typed), span).map_err(|error| error.to_string())?;
     if typed.contains('%') {
         return Ok(ranges);

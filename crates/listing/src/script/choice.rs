@@ -44,10 +44,7 @@ impl Choice {
     /// # Errors
     /// If the times are none.
     pub fn new(asked: Asked, profile: &Profile) -> Result<Self, TimeSpecError> {
-        let time_of = |row: usize| Some(profile.samples.get(row)?.time);
-        let last = profile.samples.len().saturating_sub(1);
-        let span = time_of(0).zip(time_of(last));
-        let span = profile.origin.time_range.or(span);
+        let span = profile.time_span();
         let times = match &asked.time {
             Some(text) => parse_time_ranges(text, span)?,
             None => Vec::new(),

@@ -6,7 +6,7 @@ use super::late_chains::LateChains;
 use super::order::Order;
 use super::records::{Layout, Other, write as write_record, write_deferred};
 use super::rows::Rows;
-use super::sampled::Sampled;
+use super::sampled::{Cgroups, Sampled};
 use super::{Choice, FieldError, Shown};
 use crate::{Error, Switch};
 use prof_abi::CpuMode;
@@ -136,6 +136,8 @@ pub struct Printing<'a> {
     processes: Processes,
     /// Made when first needed: it is to know the kernel's map.
     rows: Option<Rows<'a>>,
+    /// Paths of cgroups by their ids.
+    cgroups: Cgroups,
     writer: ScriptWriter<'a>,
     order: Order,
     late: LateChains,
@@ -160,6 +162,7 @@ impl<'a> Printing<'a> {
             chains: chains.collect(),
             processes: Processes::default(),
             rows: None,
+            cgroups: Cgroups::new(),
             writer: ScriptWriter::new(profile, form.options(profile, &head.events)),
             order: Order::new(&wanted.records),
             late: LateChains::new(!form.separate_chains),
@@ -273,6 +276,7 @@ impl<'a> Printing<'a> {
             record,
             sample,
             processes,
+            cgroups: &self.cgroups,
         };
         rows.write(of, kept, &mut self.writer, text);
         if let Some(cookie) = sample.deferred_cookie() {
@@ -303,8 +307,9 @@ impl<'a> Printing<'a> {
             };
             write_record(of, layout, &mut self.text);
         }
-        if let Some(rows) = &mut self.rows {
-            rows.learn(body);
+        if let Body::Cgroup(cgroup) = body {
+            let path = String::from_utf8_lossy(cgroup.path.bytes()).into_owned();
+            self.cgroups.insert(cgroup.id, path);
         }
     }
 

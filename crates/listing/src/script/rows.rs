@@ -7,7 +7,7 @@ use prof_abi::{Arch, CallchainContext, CpuMode};
 use prof_live::Processes;
 use prof_perfdata::tracepoint::TracingData;
 use prof_perfdata::{
-    Body, BranchFlags, Features, Record, Registers, Sample as Recorded, call_chain_of_branches,
+    BranchFlags, Features, Record, Registers, Sample as Recorded, call_chain_of_branches,
 };
 use prof_profile::Sample;
 use prof_report::script::{
@@ -15,7 +15,6 @@ use prof_report::script::{
 };
 use prof_resolve::{NamedPlace, PlaceNames, ProcessAddress};
 use prof_symbolize::Symbolizer;
-use std::collections::HashMap;
 
 /// Makes the details of samples, and prints them.
 pub(super) struct Rows<'a> {
@@ -24,7 +23,6 @@ pub(super) struct Rows<'a> {
     trace: Vec<u8>,
     of_branches: Vec<u64>,
     /// Paths by id, as CGROUP records tell.
-    cgroups: HashMap<u64, String>,
     arch: Option<Arch>,
     code: Option<CodeReader>,
 }
@@ -57,17 +55,8 @@ impl<'a> Rows<'a> {
             tracing: tracing.and_then(|bytes| TracingData::parse(bytes).ok()),
             trace: Vec::new(),
             of_branches: Vec::new(),
-            cgroups: HashMap::new(),
             arch,
             code: CodeReader::new(arch, symbolizer.sources().symfs.clone()),
-        }
-    }
-
-    /// Learns from a record that is no sample.
-    pub(super) fn learn(&mut self, body: &Body<'_>) {
-        if let Body::Cgroup(cgroup) = body {
-            let path = String::from_utf8_lossy(cgroup.path.bytes()).into_owned();
-            self.cgroups.insert(cgroup.id, path);
         }
     }
 
@@ -108,7 +97,7 @@ impl<'a> Rows<'a> {
         details.data_page_size = recorded.data_page_size();
         details.code_page_size = recorded.code_page_size();
         let cgroup = recorded.cgroup();
-        details.cgroup = cgroup.map(|id| self.cgroups.get(&id).map_or("unknown", String::as_str));
+        details.cgroup = cgroup.map(|id| of.cgroups.get(&id).map_or("unknown", String::as_str));
         writer.write(&details, out);
     }
 
@@ -146,6 +135,7 @@ impl<'a> Rows<'a> {
             record,
             sample: recorded,
             processes,
+            ..
         } = of;
         let Some(entries) = recorded.callchain() else {
             return RecordedLeaf::Sampled;

@@ -144,17 +144,17 @@ impl Field {
     pub fn shown(&self, payload: &[u8], order: ByteOrder, printed: Option<&[u8]>) -> Vec<u8> {
         let told = |printed: &[u8]| {
             let mut words = printed.split(|&byte| byte == b' ');
-            let told = loop {
+            loop {
                 match words.next()?.strip_prefix(self.name.as_bytes()) {
-                    Some([b'=', told @ ..]) => break told,
+                    // Flags of which none is set are nothing.
+                    Some([b'=', told @ ..]) => return Some(told.to_vec()),
                     Some([b':']) => {
                         let told = words.next()?;
-                        break told.strip_suffix(b",").unwrap_or(told);
+                        return Some(told.strip_suffix(b",").unwrap_or(told).to_vec());
                     }
                     _ => {}
                 }
-            };
-            (!told.is_empty()).then(|| told.to_vec())
+            }
         };
         let printed = printed.filter(|_| !self.is_text());
         printed.and_then(told).unwrap_or_else(|| {

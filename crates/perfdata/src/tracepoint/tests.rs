@@ -256,7 +256,7 @@ fn values_of_fields_are_those_of_the_printed_text() {
     let call = r#""a: 0x%08x, b: 0x%08lx", 9, REC->b"#;
     assert_eq!(shown(call, "a", false), "0x00000009");
     assert_eq!(shown(call, "b", false), "0x0000001f");
-    assert_eq!(shown(r#""a= b:""#, "a", false), "-5");
+    assert_eq!(shown(r#""a= b:""#, "a", false), "");
     assert_eq!(shown(r#""a= b:""#, "b", false), "0x1f");
     assert_eq!(shown(r#""nothing of them""#, "a", false), "-5");
 }
