@@ -54,6 +54,7 @@ mod mutants;
 mod mutation;
 mod narrow_text;
 mod node;
+mod older_recordings;
 mod oracle;
 mod other_roots;
 mod patience;

@@ -324,6 +324,15 @@ impl UnwindDso {
         has_clear && SYSTEM_CALLS.iter().any(|call| has(code, call))
     }
 
+    /// The frame at a place, if what follows takes it down by the frame pointer.
+    pub(crate) fn frame_by_fp(&self, wanted: Wanted, machine: Machine) -> Option<CodeFrame> {
+        let (Wanted::Exact(at) | Wanted::Return(at)) = wanted;
+        if machine != Machine::X86_64 {
+            return None;
+        }
+        code_frame::taken_down_by_fp(at, &mut code_of(&self.image))
+    }
+
     /// The frame at a place behind which only pops and a return stand.
     pub(crate) fn epilogue(&self, at: Svma, machine: Machine) -> Option<CodeFrame> {
         let mut read = code_of(&self.image);

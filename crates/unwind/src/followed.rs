@@ -98,7 +98,11 @@ pub(crate) fn in_builtin(
     let frame = Followed::new(unwinder, at);
     let (machine, wanted) = (frame.machine(), frame.wanted());
     let dso = frame.unwinder.dsos.get_mut(frame.id);
-    let found = dso.and_then(|dso| dso.code_frame(start, wanted, machine));
+    let found = dso.and_then(|dso| {
+        let found = dso.code_frame(start, wanted, machine);
+        // Some leave out who called them, and make a frame then.
+        found.or_else(|| dso.frame_by_fp(wanted, machine))
+    });
     let found = found.ok_or(ChainEnd::NoUnwindInfo)?;
     let caller = frame.caller_at(&found, process);
     let caller = caller.ok_or(ChainEnd::StackCut)?;

@@ -1,9 +1,11 @@
 //! Code of one function, read from one end to the other.
 
-use super::{MAX_AROUND, ReadCode, ahead, decode};
+use super::{CallerFp, CodeFrame, MAX_AROUND, ReadCode, Slot, ahead, decode};
 use crate::Machine;
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, Register};
 
+/// Instructions that are looked at for the end of a frame.
+const MAX_AHEAD: usize = 64;
 /// Most bytes between two places of a function.
 const LONGEST: u64 = 1 << 14;
 
@@ -69,6 +71,49 @@ pub(crate) fn has_frame_made(pc: u64, read: &mut impl ReadCode) -> bool {
     false
 }
 
+/// The frame of the x86-64 code at `pc`, if what follows takes it down by the frame
+/// pointer before it makes another: it is its own then, however it was made.
+pub(crate) fn taken_down_by_fp(pc: u64, read: &mut impl ReadCode) -> Option<CodeFrame> {
+    const WORD: i64 = 8;
+    let mut at = pc;
+    for _ in 0..MAX_AHEAD {
+        let instruction = decode(Machine::X86_64, at, read)?;
+        at = instruction.next_ip();
+        let target = match instruction.op0_kind() {
+            OpKind::Register => instruction.op0_register(),
+            _ => Register::None,
+        };
+        let is_from_fp = match instruction.op1_kind() {
+            OpKind::Register => instruction.op1_register() == Register::RBP,
+            _ => false,
+        };
+        let is_linked = instruction.op1_kind() == OpKind::Memory
+            && instruction.memory_base() == Register::RBP
+            && instruction.memory_displacement64() == 0;
+        let is_down = match (instruction.mnemonic(), target) {
+            (Mnemonic::Leave, _) => true,
+            (Mnemonic::Mov, Register::RSP) => is_from_fp,
+            (Mnemonic::Mov, Register::RBP) => is_linked,
+            _ => false,
+        };
+        if is_down {
+            return Some(CodeFrame {
+                return_address: Slot::FromFp(WORD),
+                caller_fp: Some(CallerFp::Saved(WORD)),
+            });
+        }
+        let makes_another = target == Register::RBP;
+        match instruction.flow_control() {
+            _ if makes_another => return None,
+            FlowControl::Next | FlowControl::ConditionalBranch => {}
+            FlowControl::Call | FlowControl::IndirectCall => {}
+            FlowControl::UnconditionalBranch => at = instruction.near_branch_target(),
+            _ => return None,
+        }
+    }
+    None
+}
+
 /// Whether right before a place the bytecode was put into its register.
 fn is_bytecode_before(pc: u64, read: &mut impl ReadCode) -> bool {
     let mut code = [0; 10];
@@ -103,7 +148,7 @@ pub fn is_straight(from: u64, to: u64, mut read: impl FnMut(u64, &mut [u8]) -> u
 
 #[cfg(test)]
 mod tests {
-    use super::{has_frame_made, is_straight, keeps_on_stack};
+    use super::{has_frame_made, is_straight, keeps_on_stack, taken_down_by_fp};
 
     const AT: u64 = 0x1000;
 
@@ -158,6 +203,27 @@ mod tests {
         assert!(is_made(0, &[&[0x33, 0xdb], &made[5..]].concat()));
         assert!(!is_made(0, &[&made[..5], &made[15..]].concat()));
         assert!(!is_made(0, &made[..15]));
+    }
+
+    #[test]
+    fn a_frame_that_is_taken_down_by_its_pointer_is_told_from_one_that_is_to_come() {
+        let is_own =
+            |from: u64, code: &[u8]| taken_down_by_fp(AT + from, &mut reader(code)).is_some();
+        // mov %rax,%rcx; pop %rax; mov %rbp,%rsp; pop %rbp; push %rcx; ret
+        let down = [0x48, 0x89, 0xc1, 0x58, 0x48, 0x89, 0xec, 0x5d, 0x51, 0xc3];
+        assert!(is_own(0, &down) && is_own(4, &down));
+        assert!(!is_own(7, &down) && !is_own(8, &down), "it is gone");
+        // jne …; leave; and a call and a jump back to that.
+        assert!(is_own(0, &[0x75, 0x40, 0xc9]));
+        assert!(is_own(3, &[0xc9, 0x90, 0x90, 0xff, 0xd0, 0xeb, 0xf9]));
+        // mov 0(%rbp),%rbp
+        assert!(is_own(0, &[0x48, 0x8b, 0x6d, 0]));
+        // push %rbp; mov %rsp,%rbp; leave: one is to come.
+        let made = [0x55, 0x48, 0x89, 0xe5, 0xc9, 0xc3];
+        assert!(!is_own(0, &made) && !is_own(1, &made) && is_own(4, &made));
+        assert!(!is_own(0, &[0x90, 0xc3]) && !is_own(0, &[0xff, 0xe0, 0xc9]));
+        // A loop without an end.
+        assert!(!is_own(0, &[0xeb, 0xfe]));
     }
 
     #[test]
