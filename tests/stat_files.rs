@@ -2,6 +2,7 @@
 
 use crate::oracle::{Finished, have, may_record_all, perf, perf_at, perfs, prof, skipped};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// How counts are put together, each as an option of perf's stat report.
 const MODES: [&str; 6] = [
@@ -214,7 +215,12 @@ fn files_of_the_newest_perf_are_shown_in_their_mode() {
     if !may_record_all(test) {
         return;
     }
-    let own = std::process::id().to_string();
+    // perf gives up where a thread ends while it opens its events, as those of tests do.
+    let mut steady = Command::new("sleep")
+        .arg("60")
+        .spawn()
+        .expect("sleep starts");
+    let own = steady.id().to_string();
     let threads = of_threads(&own);
     let cores = ["-a", "--per-core", "-e", "page-faults", "sleep", "0.05"];
     let newest = Path::new(&newest);
@@ -224,6 +230,7 @@ fn files_of_the_newest_perf_are_shown_in_their_mode() {
         shown.text()
     };
     let file = by(&threads);
+    steady.kill().and_then(|()| steady.wait()).expect("it ends");
     assert!(
         shown(&file, "").contains(&format!("-{own} ")),
         "{}",
