@@ -11,6 +11,8 @@ use std::io::Write;
 
 /// Entries that a list may be given more.
 const MORE: usize = 3000;
+/// Bytes of what is put into a list once more, at most.
+const MOST_BYTES: usize = 16 << 20;
 
 /// A profile taken apart.
 #[derive(Clone)]
@@ -273,7 +275,9 @@ fn wound_list(list: &mut Vec<Value>, random: &mut Random) {
         }
         _ => {
             let more = one_of(list, random).unwrap_or_else(|| telling(random).into());
-            list.splice(at..at, vec![more; random.below(MORE)]);
+            // It may be a list of as many itself.
+            let most = MOST_BYTES / more.to_string().len().max(1);
+            list.splice(at..at, vec![more; random.below(MORE).min(most)]);
         }
     }
 }
