@@ -52,7 +52,7 @@ impl Certainty {
         let mut index = FxHashMap::default();
         let members: Vec<Members> = cells
             .iter()
-            .map(|cell| Members::of(scene, rows, cell, &mut index))
+            .map(|cell| Members::of((scene, rows), cell, totals, &mut index))
             .collect();
         let count = index.len();
         let of = |cell: u32| members.get(cell as usize);
@@ -111,12 +111,17 @@ impl Certainty {
 struct Members {
     /// None or one.
     own: Vec<u32>,
-    /// Each once.
+    /// Each once; none where these are not asked for.
     total: Vec<u32>,
 }
 
 impl Members {
-    fn of(scene: &Scene<'_>, rows: &Rows, cell: &Cell, index: &mut FxHashMap<RowKey, u32>) -> Self {
+    fn of(
+        (scene, rows): (&Scene<'_>, &Rows),
+        cell: &Cell,
+        totals: bool,
+        index: &mut FxHashMap<RowKey, u32>,
+    ) -> Self {
         // What a transform took out is in no row.
         let Some(path) = scene.path_of(cell.stack) else {
             return Self::default();
@@ -133,6 +138,12 @@ impl Members {
         let key = |site: super::SiteId| rows.keys_of_sites().get(site.0 as usize).copied();
         let own = scene.self_site(frames.iter().copied());
         let own = row(own.and_then(key).unwrap_or(u32::MAX));
+        if !totals {
+            return Self {
+                own: vec![own],
+                total: Vec::new(),
+            };
+        }
         let mut total: Vec<u32> = frames.into_iter().filter_map(key).map(row).collect();
         total.push(own);
         total.sort_unstable();
