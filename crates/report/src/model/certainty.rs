@@ -2,10 +2,11 @@
 //! show.
 
 use super::first_places::frames;
-use super::tally::{Cell, Split, Tally, each_in_scope};
-use super::{GroupId, NodeId, RowKey, Rows, RowsOptions, Scene};
-use prof_profile::{Sample, Wait};
-use prof_statistics::{Chosen, Loss, Moments, SamplingOrder, Share, Weights};
+use super::tally::Split;
+use super::trace::{Trace, TracedCell};
+use super::{NodeId, RowKey, Rows, RowsOptions, Scene};
+use prof_statistics::Share;
+use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 
 /// Confidence in the two shares of a row.
@@ -25,17 +26,6 @@ pub struct Certainty {
     none: Share,
 }
 
-/// The samples of a scene in the order in which each thread's were taken.
-struct Trace {
-    order: SamplingOrder,
-    /// By sample: index of its cell, `u32::MAX` for hidden ones; or number of its path.
-    cells: Vec<u32>,
-    loss: Loss,
-    /// By sample its period and for how many waits it stands, of waits, and where some
-    /// were chosen by chance to stand for others; else empty.
-    chosen: Vec<(f64, f64)>,
-}
-
 impl Certainty {
     /// For the rows of a table made with `options`. With `relative`, shares are
     /// of the samples that filters keep, else of the whole scope. `totals` also
@@ -48,16 +38,13 @@ impl Certainty {
         totals: bool,
     ) -> Self {
         let split = Split::of(&options.aparts, options.quantum);
-        let (trace, cells) = Trace::new(scene, &split, relative);
+        let traced = scene.traced(&split, relative);
+        let (trace, cells) = (&traced.trace, &traced.cells);
         let mut index = FxHashMap::default();
-        let members: Vec<Members> = cells
-            .iter()
-            .map(|cell| Members::of((scene, rows), cell, totals, &mut index))
-            .collect();
+        let members = Members::of((scene, rows), cells, totals, &mut index);
         let count = index.len();
-        let of = |cell: u32| members.get(cell as usize);
-        let own = || trace.shares(count, |cell| rows_of(of(cell), |it| &it.own));
-        let total = || trace.shares(count, |cell| rows_of(of(cell), |it| &it.total));
+        let own = || trace.shares(count, |cell| members.own.get(cell as usize).copied());
+        let total = || trace.shares(count, |cell| members.total_of(cell).iter().copied());
         let (own, total) = if totals {
             rayon::join(own, total)
         } else {
@@ -73,7 +60,7 @@ impl Certainty {
                 .iter()
                 .filter_map(|(&key, &at)| Some((key, sure(at)?)))
                 .collect(),
-            none: Moments::default().share(&trace.order, trace.loss),
+            none: trace.of_nothing(),
         }
     }
 
@@ -106,60 +93,68 @@ impl Certainty {
     }
 }
 
-/// Which rows the samples of a cell are in.
-#[derive(Default)]
+/// Which rows the samples of cells are in, by cell: indices of rows, `u32::MAX` for
+/// none.
 struct Members {
-    /// None or one.
     own: Vec<u32>,
-    /// Each once; none where these are not asked for.
+    /// Each once, cell by cell; none where these are not asked for.
     total: Vec<u32>,
+    /// By cell: where its part of `total` ends.
+    ends: Vec<u32>,
 }
 
 impl Members {
     fn of(
         (scene, rows): (&Scene<'_>, &Rows),
-        cell: &Cell,
+        cells: &[TracedCell],
         totals: bool,
         index: &mut FxHashMap<RowKey, u32>,
     ) -> Self {
-        // What a transform took out is in no row.
-        let Some(path) = scene.path_of(cell.stack) else {
-            return Self::default();
-        };
-        let frames = match path {
-            NodeId::ROOT => Vec::new(),
-            _ => frames(scene, cell.stack),
-        };
-        let mut row = |frame: u32| -> u32 {
-            let group: GroupId = cell.group;
+        let mut row = |cell: &TracedCell, frame: u32| -> u32 {
             let next = index.len() as u32;
-            *index.entry(RowKey { group, frame }).or_insert(next)
+            let key = RowKey {
+                group: cell.group,
+                frame,
+            };
+            *index.entry(key).or_insert(next)
         };
         let key = |site: super::SiteId| rows.keys_of_sites().get(site.0 as usize).copied();
-        let own = scene.self_site(frames.iter().copied());
-        let own = row(own.and_then(key).unwrap_or(u32::MAX));
-        if !totals {
-            return Self {
-                own: vec![own],
-                total: Vec::new(),
-            };
+        // What a transform took out is in no row.
+        let is_there = |cell: &TracedCell| scene.path_of(cell.stack).is_some();
+        let own_frame = |cell: &TracedCell| {
+            let own = scene.self_site(frames(scene, cell.stack));
+            is_there(cell).then(|| own.and_then(key).unwrap_or(u32::MAX))
+        };
+        let own_frames: Vec<Option<u32>> = cells.par_iter().map(own_frame).collect();
+        let own = cells.iter().zip(own_frames);
+        let own = own.map(|(cell, frame)| frame.map_or(u32::MAX, |frame| row(cell, frame)));
+        let mut members = Self {
+            own: own.collect(),
+            total: Vec::new(),
+            ends: Vec::new(),
+        };
+        let mut met = Vec::new();
+        for (cell, &own) in cells.iter().zip(&members.own).filter(|_| totals) {
+            if own != u32::MAX {
+                let around = frames(scene, cell.stack).filter_map(key);
+                met.extend(around.map(|frame| row(cell, frame)));
+                met.push(own);
+                met.sort_unstable();
+                met.dedup();
+                members.total.append(&mut met);
+            }
+            members.ends.push(members.total.len() as u32);
         }
-        let mut total: Vec<u32> = frames.into_iter().filter_map(key).map(row).collect();
-        total.push(own);
-        total.sort_unstable();
-        total.dedup();
-        Self {
-            own: vec![own],
-            total,
-        }
+        members
     }
-}
 
-fn rows_of(
-    members: Option<&Members>,
-    rows: impl Fn(&Members) -> &Vec<u32>,
-) -> impl Iterator<Item = u32> {
-    members.map_or([].as_slice(), |it| rows(it)).iter().copied()
+    fn total_of(&self, cell: u32) -> &[u32] {
+        let end = |cell: u32| self.ends.get(cell as usize).copied();
+        let begin = cell.checked_sub(1).map_or(Some(0), end);
+        let range = begin.zip(end(cell));
+        let own = range.and_then(|(begin, end)| self.total.get(begin as usize..end as usize));
+        own.unwrap_or_default()
+    }
 }
 
 /// How sure the share of each path of a scene is, by [`NodeId`]: of the samples
@@ -172,7 +167,7 @@ pub(crate) fn shares_of_paths(scene: &Scene<'_>) -> (Vec<Share>, f64) {
     let shares = trace.shares(parents.len(), |path| {
         chain(Some(NodeId(path)), above).map(|path| path.0)
     });
-    (shares, trace.order.total())
+    (shares, trace.total())
 }
 
 /// How sure the shares of `count` groups of frames are, of all that is shown.
@@ -256,134 +251,6 @@ fn chain(
     std::iter::successors(innermost.filter(is_frame), move |&path| {
         above(path).filter(|next| is_frame(next) && *next < path)
     })
-}
-
-/// Samples as they come.
-struct Taken<'s, 'p> {
-    scene: &'s Scene<'p>,
-    threads: Vec<u32>,
-    cells: Vec<u32>,
-    weights: Weights,
-    chosen: Vec<(f64, f64)>,
-    are_chosen: bool,
-}
-
-impl<'s, 'p> Taken<'s, 'p> {
-    fn of(scene: &'s Scene<'p>) -> Self {
-        // There are millions: doubling would hold them up to three times.
-        let most = scene.profile().samples.len();
-        Self {
-            scene,
-            threads: Vec::with_capacity(most),
-            cells: Vec::with_capacity(most),
-            weights: Weights::default(),
-            chosen: Vec::new(),
-            // Each wait is known, and its length: nothing was left to chance but which
-            // stand for others.
-            are_chosen: scene
-                .event()
-                .is_some_and(|event| event.is_off_cpu && event.lost == 0),
-        }
-    }
-
-    fn push(&mut self, sample: &Sample, cell: u32) {
-        let samples = &self.scene.profile().samples;
-        let wait = sample.wait.and_then(|id| samples.wait(id));
-        let times = wait.map_or(u64::from(Wait::ITSELF), Wait::times);
-        if times != u64::from(Wait::ITSELF) && !self.are_chosen {
-            let before = self.weights.iter().map(|weight| (weight, 1.0));
-            self.chosen.extend(before);
-            self.are_chosen = true;
-        }
-        if self.are_chosen {
-            let times = times as f64 / f64::from(Wait::ITSELF);
-            self.chosen.push((sample.period as f64, times));
-        }
-        self.threads.push(sample.task.0);
-        self.weights.push(sample.period);
-        self.cells.push(cell);
-    }
-
-    fn in_order(self) -> Trace {
-        Trace {
-            chosen: self.chosen,
-            order: SamplingOrder::of(self.threads, &self.weights),
-            cells: self.cells,
-            loss: Loss {
-                samples: self.scene.event().map_or(0, |event| event.lost),
-                pieces: 0,
-            },
-        }
-    }
-}
-
-impl Trace {
-    fn new(scene: &Scene<'_>, split: &Split, relative: bool) -> (Self, Vec<Cell>) {
-        let mut taken = Taken::of(scene);
-        let of = (scene.profile(), scene.selection());
-        let tally = Tally::observed(of, scene.cut(), split, |sample, cell| {
-            if cell.is_some() || !relative {
-                taken.push(sample, cell.unwrap_or(u32::MAX));
-            }
-        });
-        (taken.in_order(), tally.cells)
-    }
-
-    /// Of what is shown; its cells are paths.
-    fn of_paths(scene: &Scene<'_>) -> Self {
-        let mut taken = Taken::of(scene);
-        let of = (scene.profile(), scene.selection());
-        each_in_scope(of, scene.cut(), |_, sample, left| {
-            if let Some(stack) = left {
-                let path = scene.path_of(stack).unwrap_or(NodeId::ROOT);
-                taken.push(sample, path.0);
-            }
-        });
-        taken.in_order()
-    }
-
-    /// By row; `of` tells the rows that the samples of a cell are in.
-    fn shares<R: IntoIterator<Item = u32>>(
-        &self,
-        rows: usize,
-        of: impl Fn(u32) -> R,
-    ) -> Vec<Share> {
-        if !self.chosen.is_empty() {
-            return self.shares_of_chosen(rows, of);
-        }
-        let mut moments = vec![Moments::default(); rows];
-        for sample in self.order.samples() {
-            let cell = self.cells.get(sample as usize).copied();
-            for row in of(cell.unwrap_or(u32::MAX)) {
-                if let Some(moments) = moments.get_mut(row as usize) {
-                    moments.add(&self.order, sample);
-                }
-            }
-        }
-        let share = |moments: Moments| moments.share(&self.order, self.loss);
-        moments.into_iter().map(share).collect()
-    }
-
-    /// By row, of waits of which some were chosen by chance.
-    fn shares_of_chosen<R: IntoIterator<Item = u32>>(
-        &self,
-        rows: usize,
-        of: impl Fn(u32) -> R,
-    ) -> Vec<Share> {
-        let mut sums = vec![Chosen::default(); rows];
-        let mut all = Chosen::default();
-        let all_waits = self.chosen.iter().zip(&self.cells);
-        // What others count was not chosen.
-        for (&(period, times), &cell) in all_waits.filter(|((period, _), _)| *period > 0.0) {
-            all.add(period, times);
-            for row in of(cell) {
-                if let Some(sum) = sums.get_mut(row as usize) {
-                    sum.add(period, times);
-                }
-            }
-        }
-        sums.iter().map(|sum| sum.share_of(&all)).collect()
-    }
 }
 
 #[cfg(test)]

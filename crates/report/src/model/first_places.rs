@@ -16,7 +16,7 @@ pub(crate) fn first_places(
     let mut first: FxHashMap<RowKey, (u32, FileOffset)> = FxHashMap::default();
     let split = Split::of(&options.aparts, options.quantum);
     for cell in scene.tally(&split).cells {
-        let frames = frames(scene, cell.stack);
+        let frames: Vec<SiteId> = frames(scene, cell.stack).collect();
         let mut met = FxHashSet::default();
         let own = scene.self_site(frames.iter().copied());
         let own = own.map(|own| (own, leaf(scene, cell.stack)));
@@ -45,20 +45,15 @@ pub(crate) fn first_places(
     first.into_iter().map(place).collect()
 }
 
-/// The frames of a stack, innermost first.
-pub(super) fn frames(scene: &Scene<'_>, stack: StackId) -> Vec<SiteId> {
+/// The frames of a stack, innermost first; none of a stack that a transform took out.
+pub(super) fn frames(scene: &Scene<'_>, stack: StackId) -> impl Iterator<Item = SiteId> {
     let (parents, sites) = (&scene.paths().parents, &scene.paths().sites);
-    let mut frames = Vec::new();
-    let mut at = scene.path_of(stack).unwrap_or(NodeId::ROOT);
-    while at != NodeId::ROOT {
-        let above = parents.get(at.index()).zip(sites.get(at.index()));
-        let Some((&parent, &site)) = above else {
-            break;
-        };
-        frames.push(site);
-        at = parent;
-    }
-    frames
+    let innermost = scene.path_of(stack).unwrap_or(NodeId::ROOT);
+    let above = |path: &NodeId| parents.get(path.index()).copied();
+    let paths = std::iter::successors(Some(innermost), above);
+    let is_frame = |path: &NodeId| *path != NodeId::ROOT;
+    let frames = paths.take_while(is_frame);
+    frames.map_while(|path| sites.get(path.index()).copied())
 }
 
 /// Where the samples with a stack belong to.

@@ -27,6 +27,7 @@ mod select;
 mod site;
 mod tally;
 mod time;
+mod trace;
 mod transform;
 mod tree;
 

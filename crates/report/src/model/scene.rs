@@ -7,6 +7,7 @@ use super::paths::{ScenePaths, StackPaths};
 use super::select::Scope;
 use super::site::SiteMaker;
 use super::tally::{Split, Tally};
+use super::trace::Traced;
 use super::transform::apply;
 use super::{CallTree, NodeId, Selection, SelfOf, SiteId, SiteKind, Sites, Weight};
 use prof_profile::{Event, Profile, StackId};
@@ -22,6 +23,8 @@ pub struct Scene<'p> {
     cut: Option<CutStacks>,
     /// Samples that were split before anyone asked.
     counted: Mutex<Option<(Split, Tally)>>,
+    /// The same in order; of them alone that are shown, if so.
+    traced: Mutex<Option<(Split, bool, Traced)>>,
     /// The samples without splitting; made when first asked for.
     whole: OnceLock<(Arc<CallTree>, Weight)>,
 }
@@ -36,21 +39,29 @@ impl<'p> Scene<'p> {
     }
 
     /// The same; meanwhile its samples are split for a table by `aparts`,
-    /// with time slices of `quantum` ns.
+    /// with time slices of `quantum` ns. If it is to tell how sure its rows are,
+    /// `intervals` says whether of shares of what is shown.
     pub(crate) fn for_table(
         profile: &'p Profile,
         selection: Selection,
-        aparts: &[Apart],
-        quantum: u64,
+        (aparts, quantum): (&[Apart], u64),
+        intervals: Option<bool>,
     ) -> Self {
         let split = Split::of(aparts, quantum);
         let cut = CutStacks::new(profile, selection.cut.as_ref());
-        let (paths, tally) = rayon::join(
-            || paths(profile, &selection, cut.as_ref()),
-            || Tally::new(profile, &selection, cut.as_ref(), &split),
-        );
+        let of = (profile, &selection);
+        let count = || match intervals {
+            None => (Tally::new(of, cut.as_ref(), &split), None),
+            Some(relative) => {
+                let (tally, traced) = Traced::tally(of, cut.as_ref(), &split, relative);
+                (tally, Some((split.clone(), relative, traced)))
+            }
+        };
+        let (paths, (tally, traced)) =
+            rayon::join(|| paths(profile, &selection, cut.as_ref()), count);
         Self {
             counted: Mutex::new(Some((split, tally))),
+            traced: Mutex::new(traced),
             ..Self::of_paths(profile, selection, cut, paths)
         }
     }
@@ -69,6 +80,7 @@ impl<'p> Scene<'p> {
             sites: Arc::new(sites),
             paths,
             counted: Mutex::default(),
+            traced: Mutex::default(),
             whole: OnceLock::new(),
         }
     }
@@ -86,7 +98,17 @@ impl<'p> Scene<'p> {
         let counted = counted.unwrap_or_else(PoisonError::into_inner).take();
         match counted {
             Some((known, tally)) if known == *split => tally,
-            _ => Tally::new(self.profile, &self.selection, self.cut(), split),
+            _ => Tally::new((self.profile, &self.selection), self.cut(), split),
+        }
+    }
+
+    /// Its samples in order, split; with `relative`, only those that are shown.
+    pub(super) fn traced(&self, split: &Split, relative: bool) -> Traced {
+        let traced = self.traced.lock();
+        let traced = traced.unwrap_or_else(PoisonError::into_inner).take();
+        match traced {
+            Some((known, shown, traced)) if (&known, shown) == (split, relative) => traced,
+            _ => Traced::tally((self.profile, &self.selection), self.cut(), split, relative).1,
         }
     }
 

@@ -304,13 +304,8 @@ pub(crate) fn each_in_scope(
 
 impl Tally {
     /// Counts what is selected; of stacks, what `cut` leaves.
-    pub(crate) fn new(
-        profile: &Profile,
-        selection: &Selection,
-        cut: Option<&CutStacks>,
-        split: &Split,
-    ) -> Self {
-        Self::observed((profile, selection), cut, split, |_, _| {})
+    pub(crate) fn new(of: (&Profile, &Selection), cut: Option<&CutStacks>, split: &Split) -> Self {
+        Self::observed(of, cut, split, |_, _| {})
     }
 
     /// The same; tells each sample in the scope, and the index of its cell if it

@@ -84,11 +84,11 @@ impl<'a> Content<'a> {
             order: (graph.style != ChainStyle::None).then_some(order),
             children,
         };
-        let order_of_rows = in_order((scene, options), &comparer, &rows, &others);
-        let certainty = fields.contains(&Field::Interval).then(|| {
-            let made = (&rows, &how);
-            Certainty::new(scene, made, options.relative, false)
-        });
+        let is_sure = fields.contains(&Field::Interval);
+        let (order_of_rows, certainty) = rayon::join(
+            || in_order((scene, options), &comparer, &rows, &others),
+            || is_sure.then(|| Certainty::new(scene, (&rows, &how), options.relative, false)),
+        );
         let by_line = is_by_line(&fields);
         let branches = branches_of(scene, &rows, (order, children, by_line));
         Self {

@@ -34,9 +34,16 @@ pub(crate) fn scene_of<'p>(
         .events
         .get(usize::from(event.0))
         .is_some_and(|event| event.has_callchain);
-    let (_, order) = options.plan(has_chains && options.children);
+    let (fields, order) = options.plan(has_chains && options.children);
     let selection = selection(options, event, has_chains);
-    let scene = Scene::for_table(profile, selection, &aparts(&order), options.quantum);
+    let has_intervals = fields.contains(&Field::Interval);
+    let intervals = has_intervals.then_some(options.relative);
+    let scene = Scene::for_table(
+        profile,
+        selection,
+        (&aparts(&order), options.quantum),
+        intervals,
+    );
     (scene, has_chains)
 }
 
