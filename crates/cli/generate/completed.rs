@@ -5,6 +5,7 @@ use clap::builder::PossibleValuesParser;
 use clap::{Arg, Command};
 use prof_abi::{HARDWARE_EVENTS, SOFTWARE_EVENTS};
 use prof_report::keys::SortKey;
+use prof_report::script::Field as ScriptField;
 
 /// The commands with what is to be completed.
 pub(super) fn completed(whole: &Command) -> Command {
@@ -57,6 +58,7 @@ fn shown(command: &Command) -> impl Iterator<Item = Arg> {
 fn with_values(command: &str, arg: Arg) -> Arg {
     const MODES: [&str; 4] = ["auto", "fp", "dwarf", "lbr"];
     const CLOCKS: [&str; 5] = ["monotonic", "monotonic_raw", "boottime", "realtime", "tai"];
+    const COMPUTATIONS: [&str; 4] = ["delta", "delta-abs", "ratio", "wdiff:1,1"];
     const WEIGHTS: [&str; 6] = [
         "overhead",
         "overhead_children",
@@ -76,7 +78,11 @@ fn with_values(command: &str, arg: Arg) -> Arg {
         ("record" | "stat", "event") => events(),
         ("record", "call-graph") => MODES.to_vec(),
         ("record", "clockid") => CLOCKS.to_vec(),
+        ("record", "affinity") => vec!["node", "cpu", "sys"],
+        (_, "clock") => vec!["cpu", "off", "wall"],
         ("report" | "diff", "sort") => keys().collect(),
+        ("diff", "compute") => COMPUTATIONS.to_vec(),
+        ("script", "fields") => ScriptField::ALL.iter().map(|field| field.name()).collect(),
         ("report", "fields") => WEIGHTS.into_iter().chain(keys()).collect(),
         _ => return arg,
     };
@@ -126,6 +132,10 @@ mod tests {
             "cpu-clock task-clock page-faults",
             "auto fp dwarf lbr",
             "monotonic monotonic_raw",
+            "node cpu sys",
+            "cpu off wall",
+            "delta delta-abs ratio",
+            "comm tid pid time cpu event trace",
         ] {
             assert!(bash.contains(values), "{values}");
         }
