@@ -83,7 +83,8 @@ pub(crate) struct Args {
     stacks: bool,
     /// How to get call stacks: auto[,BYTES] (unwound while recording, with so
     /// much of the stack copied with each sample), fp (frame pointers),
-    /// dwarf[,BYTES] (stack dumps, unwound when read), lbr.
+    /// dwarf[,BYTES] (stack dumps, unwound when read), lbr; fp,defer: followed on the way
+    /// back to user space, where that may page in (Linux 6.19).
     #[arg(long, value_name = "MODE", value_parser = values::stacks)]
     call_graph: Option<Stacks>,
     /// The file, or - for a stream to standard output.

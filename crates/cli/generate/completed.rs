@@ -56,7 +56,7 @@ fn shown(command: &Command) -> impl Iterator<Item = Arg> {
 
 /// Beginnings of values that are no closed list: what is usual.
 fn with_values(command: &str, arg: Arg) -> Arg {
-    const MODES: [&str; 4] = ["auto", "fp", "dwarf", "lbr"];
+    const MODES: [&str; 5] = ["auto", "fp", "fp,defer", "dwarf", "lbr"];
     const CLOCKS: [&str; 5] = ["monotonic", "monotonic_raw", "boottime", "realtime", "tai"];
     const COMPUTATIONS: [&str; 4] = ["delta", "delta-abs", "ratio", "wdiff:1,1"];
     const WEIGHTS: [&str; 6] = [
@@ -130,7 +130,7 @@ mod tests {
         let bash = script(Shell::Bash);
         for values in [
             "cpu-clock task-clock page-faults",
-            "auto fp dwarf lbr",
+            "auto fp fp,defer dwarf lbr",
             "monotonic monotonic_raw",
             "node cpu sys",
             "cpu off wall",

@@ -55,11 +55,7 @@ pub(super) fn stacks(text: &str) -> Result<Stacks, String> {
         ("auto", Some(size)) => dump(size).map(Stacks::Unwound),
         ("fp", None) => Ok(Stacks::FramePointers),
         ("lbr", None) => Ok(Stacks::LastBranch),
-        ("fp", Some("defer")) => Err(
-            "call chains that the kernel defers (Linux 6.19) are read, but not recorded\n  try: \
-             --call-graph fp"
-                .to_owned(),
-        ),
+        ("fp", Some("defer")) => Ok(Stacks::Deferred),
         ("fp", Some(frames)) => Err(match frames.parse::<u16>() {
             Ok(frames) => {
                 format!("frames are counted elsewhere\n  try: --call-graph fp --max-stack {frames}")

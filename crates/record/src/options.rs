@@ -102,6 +102,10 @@ pub enum Stacks {
     None,
     /// The kernel follows frame pointers.
     FramePointers,
+    /// The same, of user space when the task goes back there: once for all samples of
+    /// one way through the kernel, and with memory that was not there (Linux 6.19).
+    /// An older kernel follows them at once.
+    Deferred,
     /// Registers and so many bytes of the user stack go to the file.
     Dump(u32),
     /// Registers and so many bytes of the user stack are unwound while

@@ -335,6 +335,7 @@ fn set_side_band(options: &Options, dumps: bool, attr: &mut EventAttr) {
         ),
         (extras.namespaces, AttrFlags::NAMESPACES),
         (extras.cgroups, AttrFlags::CGROUP),
+        (options.stacks == Stacks::Deferred, AttrFlags::DEFER_OUTPUT),
     ];
     for (wanted, flag) in wanted {
         if wanted {

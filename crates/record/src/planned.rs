@@ -184,6 +184,7 @@ pub(crate) fn in_tasks(attr: &EventAttr) -> EventAttr {
         | AttrFlags::KSYMBOL
         | AttrFlags::BPF_EVENT
         | AttrFlags::CGROUP
+        | AttrFlags::DEFER_OUTPUT
         | AttrFlags::CONTEXT_SWITCH;
     let mut attr = attr.clone();
     attr.flags = attr.flags.without(told);

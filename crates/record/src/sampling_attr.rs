@@ -177,8 +177,9 @@ pub(crate) const UNWIND_REGISTERS: u64 = 0xff_0fff;
 #[cfg(not(target_arch = "x86_64"))]
 pub(crate) const UNWIND_REGISTERS: u64 = (1 << 33) - 1;
 
-fn set_stacks(options: &Options, spec: &EventSpec, attr: &mut EventAttr) {
-    let mut stacks = match (spec.chains, options.stacks) {
+/// How an event gets its stacks, by its own terms or as all do.
+fn stacks_of(options: &Options, spec: &EventSpec, attr: &EventAttr) -> Stacks {
+    let stacks = match (spec.chains, options.stacks) {
         // A limit of chains asks for chains.
         (None, Stacks::None) if attr.sample_max_stack > 0 => Stacks::FramePointers,
         (None, stacks) => stacks,
@@ -188,21 +189,25 @@ fn set_stacks(options: &Options, spec: &EventSpec, attr: &mut EventAttr) {
         (Some(ChainTerm::Dump), Stacks::Dump(bytes)) => Stacks::Dump(bytes),
         (Some(ChainTerm::Dump), _) => Stacks::Dump(DEFAULT_DUMP),
     };
-    if let (Some(bytes), Stacks::Dump(_)) = (spec.stack_size, stacks) {
-        stacks = Stacks::Dump(bytes);
+    match (spec.stack_size, stacks) {
+        (_, Stacks::None) => Stacks::None,
+        _ if spec.traces_functions() => Stacks::FramePointers,
+        (Some(bytes), Stacks::Dump(_)) => Stacks::Dump(bytes),
+        _ => stacks,
     }
+}
+
+fn set_stacks(options: &Options, spec: &EventSpec, attr: &mut EventAttr) {
+    let stacks = stacks_of(options, spec, attr);
     if spec.traces_functions() {
         attr.flags = attr.flags.with(AttrFlags::EXCLUDE_CALLCHAIN_USER);
-        stacks = match stacks {
-            Stacks::None => Stacks::None,
-            _ => Stacks::FramePointers,
-        };
     }
     if stacks == Stacks::None {
         return;
     }
     attr.sample_type = attr.sample_type.with(SampleType::CALLCHAIN);
-    if stacks == Stacks::FramePointers && attr.sample_max_stack == 0 {
+    let follows = matches!(stacks, Stacks::FramePointers | Stacks::Deferred);
+    if follows && attr.sample_max_stack == 0 {
         attr.sample_max_stack = options.extras.most_frames.unwrap_or(0);
     }
     if let Some(bytes) = stacks.dump_bytes()
@@ -236,6 +241,10 @@ fn set_stacks(options: &Options, spec: &EventSpec, attr: &mut EventAttr) {
         ChainFilter::Kernel => {
             attr.flags = attr.flags.with(AttrFlags::EXCLUDE_CALLCHAIN_USER);
         }
+    }
+    let has_user = !attr.flags.has(AttrFlags::EXCLUDE_CALLCHAIN_USER);
+    if stacks == Stacks::Deferred && has_user {
+        attr.flags = attr.flags.with(AttrFlags::DEFER_CALLCHAIN);
     }
 }
 

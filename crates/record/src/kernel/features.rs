@@ -108,6 +108,12 @@ const fn quiet(part: AttrPart) -> Optional {
 
 /// Newest first.
 pub(super) const OPTIONAL: &[Optional] = &[
+    // 6.19
+    Optional {
+        part: AttrPart::Flags(AttrFlags::DEFER_CALLCHAIN),
+        loss: Some("call chains at once, because this kernel cannot defer them (Linux 6.19 can)"),
+    },
+    quiet(AttrPart::Flags(AttrFlags::DEFER_OUTPUT)),
     // 6.13
     Optional {
         part: AttrPart::InheritedReads,

@@ -221,6 +221,43 @@ fn lost_inherit(planned: &Planned, attr: &EventAttr) -> bool {
 }
 
 #[test]
+fn chains_are_deferred_where_a_kernel_can() {
+    // covers unit: ATTR-58, ATTR-59
+    let (chains, output) = (AttrFlags::DEFER_CALLCHAIN, AttrFlags::DEFER_OUTPUT);
+    let planned = planned("cpu-clock,page-faults", |options| {
+        options.stacks = crate::options::Stacks::Deferred;
+    });
+    // As perf 7.2 has it: all chains, and records of them where those of mappings are.
+    let flags = |of: AttrFlags| planned.iter().map(move |it| it.attr.flags.has(of));
+    assert!(flags(output).eq(flags(AttrFlags::MMAP2)) && flags(output).any(|has| has));
+    for planned in planned {
+        let samples = planned.attr.sample_type.has(SampleType::CALLCHAIN);
+        assert_eq!(planned.attr.flags.has(chains), samples, "{}", planned.name);
+        for kernel in kernels() {
+            let opened = opened(&kernel, &planned).expect("chains are possible");
+            let attr = &opened.planned.attr;
+            let can = kernel.name == "6.19";
+            assert_eq!(attr.flags.has(chains), can && samples, "{}", kernel.name);
+            assert_eq!(attr.sample_type, planned.attr.sample_type);
+            let told = opened
+                .notices
+                .iter()
+                .filter(|it| it.contains("cannot defer"));
+            assert_eq!(
+                told.count(),
+                usize::from(!can && samples),
+                "{}",
+                kernel.name
+            );
+        }
+    }
+    let bare = self::planned("cpu-clock", |options| {
+        options.stacks = crate::options::Stacks::FramePointers;
+    });
+    assert!(bare.iter().all(|it| !it.attr.flags.has(chains | output)));
+}
+
+#[test]
 fn what_an_option_needs_and_a_kernel_lacks_is_named_with_its_release() {
     type Change = fn(&mut Options);
     let asked: [(&str, &str, Change); 5] = [
