@@ -17,6 +17,8 @@ const KERNEL: u64 = 0xffff_ffff_8100_0000;
 /// Mapped where it stands in its file, so that both perfs' addresses are one.
 const BASE: u64 = 0x40_0000;
 const COOKIE: u64 = 0xb_0000_0006;
+/// Where a sample in user space was taken whose whole chain came later.
+const LATER: u64 = BASE + 0x7000;
 
 fn attr() -> EventAttr {
     EventAttr {
@@ -35,16 +37,17 @@ fn attr() -> EventAttr {
     }
 }
 
-/// A sample in the kernel whose user part comes later, or one in user space.
+/// A sample in the kernel or in user space, whose user part may come later.
 fn sample(tid: u32, time: u64, chain: &[u64], out: &mut Vec<u8>) {
     let is_kernel = chain.first() == Some(&CallchainContext::KERNEL.0);
+    let is_all_later = chain.first() == Some(&CallchainContext::USER_DEFERRED.0);
     let fields = SampleFields {
         cpu_mode: if is_kernel {
             CpuMode::Kernel
         } else {
             CpuMode::User
         },
-        ip: chain[1],
+        ip: if is_all_later { LATER } else { chain[1] },
         pid: tid,
         tid,
         time,
@@ -118,6 +121,10 @@ fn records() -> Vec<u8> {
     // Of no sample; and below, samples without their chains.
     deferred(200, 17, COOKIE + 9, &[user, BASE + 0x6000], &mut out);
     sample(200, 18, &[kernel, at(0x70), marker, COOKIE + 2], &mut out);
+    // Of a sample in user space Linux 7.2 has nothing before the marker, and of what
+    // comes later it tells no mode.
+    sample(100, 19, &[marker, COOKIE + 3], &mut out);
+    deferred(100, 20, COOKIE + 3, &[LATER, BASE + 0x8000], &mut out);
     out
 }
 
@@ -178,7 +185,12 @@ fn user_chains_that_came_later_are_in_all_views() {
     let script = run(&path, &["script", "-F", "ip,sym"]).text();
     assert_eq!(script.matches("(cookie)").count(), 2, "{script}");
     let apart = run(&path, &["script", "-F", "ip,sym", "--no-merge-callchains"]).text();
-    assert_eq!(apart.matches("(cookie)").count(), 5, "{apart}");
+    assert_eq!(apart.matches("(cookie)").count(), 6, "{apart}");
+    let cookie = format!("{:x}", COOKIE + 3);
+    assert!(
+        !script.contains(&cookie),
+        "a cookie is no address: {script}"
+    );
     let folded = run(&path, &["flamegraph", "--format", "folded", "-o", "-"]).text();
     let whole = |line: &&str| line.starts_with("first-app;") && line.matches(';').count() >= 3;
     assert_eq!(folded.lines().filter(whole).count(), 2, "{folded}");
@@ -187,7 +199,7 @@ fn user_chains_that_came_later_are_in_all_views() {
         &["report", "--stdio", "--no-children", "-g", "caller"],
     )
     .text();
-    for user in ["0x403000", "0x404000", "0x405000"] {
+    for user in ["0x403000", "0x404000", "0x405000", "0x407000", "0x408000"] {
         assert!(report.contains(user), "{user}: {report}");
     }
     let told = "2 times: samples whose user call chain was not recorded before the end";

@@ -1,6 +1,6 @@
 //! The build-ids of a recording's files, as `perf buildid-list` lists them.
 
-use prof_abi::{BuildId, CallchainContext, CpuMode};
+use prof_abi::{BuildId, CpuMode};
 use prof_live::{MappedDsoId, Processes, open_elf};
 use prof_perfdata::{Body, Reader, TimeOrder};
 use prof_profile::{Avma, DsoKind};
@@ -68,20 +68,14 @@ pub fn seen_build_ids(reader: Reader, which: Which) -> Result<Vec<FileBuildId>, 
         }
         if let (Body::Sample(sample), Which::WithHits) = (&body, which) {
             let pid = sample.pid().unwrap_or(-1);
-            let mut mode = record.misc.cpu_mode();
-            let own = sample.ip().map(|ip| (mode, ip));
-            let chain = sample
-                .callchain()
-                .into_iter()
-                .flatten()
-                .filter_map(|entry| match CallchainContext::from_entry(entry) {
-                    Some(marker) => {
-                        mode = marker.cpu_mode();
-                        None
-                    }
-                    None => Some((mode, entry)),
-                });
-            for (mode, address) in own.into_iter().chain(chain) {
+            let own_mode = record.misc.cpu_mode();
+            let own = sample.ip().map(|ip| (own_mode, ip));
+            for (mode, address) in own.into_iter().chain(sample.frames()) {
+                // What stands before all markers is of the sample's own mode.
+                let mode = match mode {
+                    CpuMode::Unknown => own_mode,
+                    mode => mode,
+                };
                 seen.add_place(&processes, pid, (mode, address));
             }
         }

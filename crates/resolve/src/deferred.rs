@@ -41,7 +41,8 @@ impl Deferred {
         let marker = CallchainContext::USER_DEFERRED.0;
         let recorded = sample.callchain().into_iter().flatten();
         let mut chain: Vec<u64> = recorded.take_while(|&entry| entry != marker).collect();
-        chain.push(marker);
+        // Linux 7.2 tells no mode of what comes later.
+        chain.push(CallchainContext::USER.0);
         self.waiting
             .entry(key)
             .or_default()

@@ -104,16 +104,19 @@ impl Recent {
             });
         };
         let (mut side, mut is_return) = (own, false);
+        // What stands in the place of a user chain that comes later, and is no address.
+        let mut is_cookie = false;
         let mut leaf = chain.ip;
         for entry in chain.entries {
             if let Some(context) = CallchainContext::from_entry(entry) {
                 side = process.side(context.cpu_mode());
+                is_cookie = context == CallchainContext::USER_DEFERRED;
                 is_return = false;
                 continue;
             }
             let mut address = Avma(entry);
             if let Some(ip) = leaf.take() {
-                if side.mode == chain.mode {
+                if side.mode == chain.mode && !is_cookie {
                     // The sample's own address is the more exact one (PEBS).
                     address = ip;
                 } else {

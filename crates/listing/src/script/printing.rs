@@ -279,20 +279,19 @@ impl<'a> Printing<'a> {
             cgroups: &self.cgroups,
         };
         rows.write(of, kept, &mut self.writer, text);
-        if let Some(cookie) = sample.deferred_cookie() {
-            let key = (sample.tid().unwrap_or(-1), cookie);
-            self.late.wait(key, text, start);
+        if sample.deferred_cookie().is_some() {
+            self.late.wait(sample.tid().unwrap_or(-1), text, start);
         }
     }
 
     fn other(&mut self, record: &Record<'_>, body: &Body<'_>) {
         self.processes.apply(record, body);
-        if let Body::CallchainDeferred(chain) = body {
+        if let Body::CallchainDeferred(_) = body {
             if self.form.separate_chains {
                 self.chain_apart(record, body);
             }
             let tid = record.sample_id().tid.unwrap_or(-1);
-            self.late.came(tid, chain.cookie, &mut self.text);
+            self.late.came(tid, &mut self.text);
         }
         if self.wanted.records.wants(record.kind) {
             let layout = Layout {

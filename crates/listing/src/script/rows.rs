@@ -152,6 +152,10 @@ impl<'a> Rows<'a> {
         for entry in self.of_branches.iter().copied().chain(entries) {
             if let Some(context) = CallchainContext::from_entry(entry) {
                 mode = context.cpu_mode();
+                // What follows is a cookie, and the rest of the chain comes later.
+                if context == CallchainContext::USER_DEFERRED && mode == sampled {
+                    return RecordedLeaf::Later;
+                }
             } else if mode != sampled {
                 return RecordedLeaf::Missing;
             } else if recorded.ip().is_none_or(|ip| ip == entry) {
@@ -266,6 +270,7 @@ impl Named {
 /// How a recorded chain begins; see [`Leaf`].
 enum RecordedLeaf {
     Sampled,
+    Later,
     Other(Named),
     Missing,
 }
@@ -274,6 +279,7 @@ impl RecordedLeaf {
     fn shown(&self) -> Leaf<'_> {
         match self {
             Self::Sampled => Leaf::Sampled,
+            Self::Later => Leaf::Later,
             Self::Other(named) => Leaf::Recorded(named.place()),
             Self::Missing => Leaf::Missing,
         }

@@ -43,6 +43,9 @@ pub enum Leaf<'a> {
     Sampled,
     /// Another address.
     Recorded(NamedAddress<'a>),
+    /// The sampled address, if the chain that was recorded later was put to the
+    /// sample; else none.
+    Later,
     /// The chain begins with a caller, or has no frames.
     Missing,
 }

@@ -220,7 +220,12 @@ impl<'p> ScriptWriter<'p> {
         out.push(b'\n');
         let profile = self.profile;
         let mut locations = profile.stacks.locations(stack).take(self.options.max_stack);
-        if details.leaf != Leaf::Sampled {
+        let has_leaf = match details.leaf {
+            Leaf::Sampled => true,
+            Leaf::Later => !self.is_apart(details),
+            Leaf::Recorded(_) | Leaf::Missing => false,
+        };
+        if !has_leaf {
             locations.next();
         }
         if let Leaf::Recorded(leaf) = details.leaf {
@@ -248,6 +253,14 @@ impl<'p> ScriptWriter<'p> {
             location,
             fields,
         }
+    }
+
+    /// Whether the user part of a sample's chain was recorded elsewhere and is not
+    /// in its stack.
+    fn is_apart(&self, details: &Details<'_>) -> bool {
+        let stack = self.profile.stacks.locations(details.sample.stack);
+        let outermost = stack.last().zip(details.cookie);
+        outermost.is_some_and(|(location, cookie)| self.is_cookie(location, cookie))
     }
 
     /// Whether a location stands for a call chain that was recorded elsewhere.
