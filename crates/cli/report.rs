@@ -22,7 +22,7 @@ use crate::pager::{Pager, fitted, paged_within, text_columns};
 use crate::progress::{ProgressLine, Stage};
 use crate::recording::Input;
 use crate::refused::Refused;
-use crate::runs::input;
+use crate::runs::{check_distinct, files, input};
 use crate::switching::SwitchArgs;
 use crate::tui::can_draw;
 use filters::Filters;
@@ -41,6 +41,7 @@ use refused::OfReport;
 use regex::Regex;
 use std::ffi::OsString;
 use std::io::{self, BufWriter, IsTerminal, Write};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
 use std::time::Instant;
@@ -311,6 +312,16 @@ fn frames(text: &str) -> Result<usize, String> {
     parsed.map_err(|_| "write a number of frames, such as 16".into())
 }
 
+impl Args {
+    /// The recordings of a side of `--diff`.
+    fn side(&self, list: &Path) -> anyhow::Result<Vec<Input>> {
+        let files = files(list);
+        check_distinct(&files)?;
+        let input = |path: &PathBuf| self.clock.of(&input(path, self.input.force));
+        Ok(files.iter().map(input).collect())
+    }
+}
+
 /// Shows the recording.
 pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
     let args = args.with_argument()?.sorted_as_perf();
@@ -321,8 +332,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
     let is_terminal = io::stdout().is_terminal();
     let can_draw = can_draw();
     if let ([before, after], true) = (args.form.diff.as_slice(), can_draw || args.form.tui) {
-        let inputs = [before, after].map(|path| args.clock.of(&input(path, args.input.force)));
-        return crate::tui::run_two(inputs, &args.names, &args.form.look);
+        let sides = [args.side(before)?, args.side(after)?];
+        return crate::tui::run_sides(sides, &args.names, &args.form.look);
     }
     args.check_drawn()?;
     if args.is_drawn() {

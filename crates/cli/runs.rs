@@ -44,6 +44,15 @@ pub(crate) fn input(path: &Path, force: bool) -> Input {
     }
 }
 
+/// The files of a side: one, or several with commas between them.
+pub(crate) fn files(text: &Path) -> Vec<PathBuf> {
+    let whole = vec![text.to_owned()];
+    match text.to_str() {
+        Some(list) if !text.exists() => list.split(',').map(PathBuf::from).collect(),
+        _ => whole,
+    }
+}
+
 /// Refuses a side on which a recording stands twice: it would pass for runs that
 /// do not scatter.
 pub(crate) fn check_distinct(side: &[PathBuf]) -> anyhow::Result<()> {

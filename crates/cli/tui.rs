@@ -9,6 +9,7 @@ use prof_abi::SampleType;
 use prof_listing::code_files::FileCode;
 use prof_perfdata::Reader;
 use prof_profile::Profile;
+use prof_report::model::RunsOfSides;
 use prof_resolve::Phase;
 use prof_symbolize::{Detail, Symbolizer};
 use prof_sys::terminal::FaultGuard;
@@ -143,7 +144,7 @@ fn options(title: String, look: &LookOptions) -> Options {
         look,
         asks_background,
         mouse: Mouse::On,
-        is_of_two: false,
+        sides: None,
         editor: ["VISUAL", "EDITOR"]
             .iter()
             .find_map(|name| std::env::var(name).ok()),
@@ -154,29 +155,36 @@ fn options(title: String, look: &LookOptions) -> Options {
     }
 }
 
+/// The recordings before and after a change.
+pub(crate) type InputsOfSides = [Vec<Input>; 2];
+
 /// Runs a session on the recordings before and after a change.
 ///
 /// # Errors
 /// If a recording or the terminal cannot be used.
-pub(crate) fn run_two(
-    inputs: [Input; 2],
+pub(crate) fn run_sides(
+    inputs: InputsOfSides,
     names: &NameOptions,
     look: &LookOptions,
 ) -> anyhow::Result<Outcome> {
     // Mistakes are told before the screen changes.
     let code_names = names.symbolizer();
-    for input in inputs.iter().rev() {
+    for input in inputs.iter().flatten().rev() {
         let reader = input.open()?;
         prof_resolve::take_embedded(&reader, &code_names);
     }
-    let [before, after] = inputs.each_ref().map(Input::name);
+    let [before, after] = inputs.each_ref().map(|side| called(side));
+    let count = |side: &[Input]| u16::try_from(side.len()).unwrap_or(u16::MAX);
     let options = Options {
-        is_of_two: true,
+        sides: Some(RunsOfSides {
+            before: count(&inputs[0]),
+            after: count(&inputs[1]),
+        }),
         ..options(format!("{before} and {after}"), look)
     };
     let (updates, updated) = mpsc::channel();
     let read = Arc::new(Mutex::new(Vec::new()));
-    let loader = PairLoader {
+    let loader = SidesLoader {
         inputs: inputs.clone(),
         detail: names.detail(),
         read: Arc::clone(&read),
@@ -192,7 +200,7 @@ pub(crate) fn run_two(
     prof_tui::run(updated, Box::new(code), &options)?;
     drop(guard);
     let readers = std::mem::take(&mut *read.lock().unwrap_or_else(PoisonError::into_inner));
-    let said = inputs.iter().zip(&readers);
+    let said = inputs.iter().flatten().zip(&readers);
     let said: Vec<Outcome> = said
         .map(|(input, reader)| input.say_damages(reader))
         .collect();
@@ -200,16 +208,27 @@ pub(crate) fn run_two(
     Ok(said.into_iter().find(is_damaged).unwrap_or(Outcome::Done))
 }
 
-/// Loads two recordings while the session runs.
-struct PairLoader {
-    inputs: [Input; 2],
+/// What a side is called.
+fn called(side: &[Input]) -> String {
+    match side {
+        [one] => one.name(),
+        several => {
+            let first = several.first().map(Input::name).unwrap_or_default();
+            format!("{first} … ({} recordings)", several.len())
+        }
+    }
+}
+
+/// Loads the recordings of both sides while the session runs.
+struct SidesLoader {
+    inputs: InputsOfSides,
     detail: Detail,
     /// The readers, when they have come to their ends.
     read: Arc<Mutex<Vec<Reader>>>,
     updates: Sender<Update>,
 }
 
-impl PairLoader {
+impl SidesLoader {
     fn run(&self, symbolizers: &[Symbolizer; 2]) {
         let update = match self.both(symbolizers) {
             Ok(profile) => Update::Profile(Arc::new(profile)),
@@ -220,20 +239,22 @@ impl PairLoader {
     }
 
     fn both(&self, symbolizers: &[Symbolizer; 2]) -> anyhow::Result<Profile> {
-        let mut profiles = Vec::new();
-        for (input, symbolizer) in self.inputs.iter().zip(symbolizers) {
-            let teller = teller(&self.updates, format!("{}: ", input.name()));
-            let (profile, reader) = input.resolve(symbolizer, self.detail, &teller)?;
-            let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
-            read.push(reader);
-            profiles.push(profile);
+        let mut sides = [Vec::new(), Vec::new()];
+        let parts = self.inputs.iter().zip(symbolizers).zip(&mut sides);
+        for ((inputs, symbolizer), side) in parts {
+            for input in inputs {
+                let teller = teller(&self.updates, format!("{}: ", input.name()));
+                let (profile, reader) = input.resolve(symbolizer, self.detail, &teller)?;
+                let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+                read.push(reader);
+                side.push((input.name(), profile));
+            }
         }
-        let names = self.inputs.each_ref().map(Input::name);
-        let names = names.each_ref().map(String::as_str);
-        match profiles.as_slice() {
-            [before, after] => Ok(prof_compare::both(names, before, after)?),
-            _ => unreachable!("two recordings were read"),
-        }
+        let [before, after] = sides.each_ref().map(|side| {
+            let named = side.iter().map(|(name, profile)| (name.as_str(), profile));
+            named.collect::<Vec<_>>()
+        });
+        Ok(prof_compare::both(&before, &after)?)
     }
 }
 

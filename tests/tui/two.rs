@@ -130,6 +130,39 @@ fn the_flame_graph_of_two_shows_what_changed_and_zooms_and_filters() {
 }
 
 #[test]
+fn several_recordings_of_a_side_tell_what_other_runs_would_show() {
+    let test = "several_recordings_of_a_side_tell_what_other_runs_would_show";
+    if !have(test, "setsid") {
+        return;
+    }
+    let Some(program) = compiled(test, "two_costs.c", &["-O1", "-g"]) else {
+        return;
+    };
+    let side = |name: &str, units: &str| -> String {
+        let runs = (1..=2).map(|run| {
+            let path = recorded(&program, &format!("{test}-{name}-{run}"), [units, "300"]);
+            path.to_str().expect("UTF-8").to_owned()
+        });
+        runs.collect::<Vec<_>>().join(",")
+    };
+    let mut command = prof_command();
+    command.env("NO_COLOR", "1");
+    let sides = [side("before", "300"), side("after", "1500")];
+    command.args(["report", "-f", "--diff"]).args(sides);
+    let mut terminal = Terminal::start(&command, 150, 30);
+    terminal.wait_for("8 Changes").wait_for("first_cost");
+    terminal.wait_for("of 2 and 2 runs: intervals are what other runs would show");
+    let planted = terminal.look(|screen| row(screen, "first_cost"));
+    let planted = planted.expect("the row");
+    assert!(planted.contains("slower"), "{planted}");
+    // Of all, before, after, and then each run by itself.
+    terminal.wait_for("both sides (1 of 7)");
+    terminal.send("\t\t\t").wait_for("before 1 (4 of 7)");
+    terminal.send("q");
+    assert!(terminal.wait_for_end().success());
+}
+
+#[test]
 fn without_a_terminal_the_command_that_prints_is_named() {
     let refused = prof(&["report", "--diff", "a.data", "b.data"]);
     assert_eq!(refused.code, 2);

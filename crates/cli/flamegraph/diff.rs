@@ -2,13 +2,13 @@
 
 use super::Args;
 use crate::outcome::{Outcome, UsageError};
-use crate::runs::{check_distinct, input};
+use crate::runs::{check_distinct, files, input};
 use prof_compare::{Counterparts, Functions};
 use prof_profile::{EventId, Profile, Redaction};
 use prof_report::picture::{DiffOptions, Drawable, Known, OfSide, PictureFormat};
 use prof_statistics::Pairing;
 use prof_symbolize::Symbolizer;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// What is drawn of two sides.
 pub(crate) struct Drawing {
@@ -65,15 +65,6 @@ impl DrawnSide {
     pub(crate) fn add(&mut self, profile: &Profile, event: EventId) {
         self.pictures.push(Drawable::new(profile, event));
         self.functions.push(Functions::of(profile, event));
-    }
-}
-
-/// The files of a side: one, or several with commas between them.
-fn files(text: &Path) -> Vec<PathBuf> {
-    let whole = vec![text.to_owned()];
-    match text.to_str() {
-        Some(list) if !text.exists() => list.split(',').map(PathBuf::from).collect(),
-        _ => whole,
     }
 }
 

@@ -18,8 +18,10 @@ pub(super) struct Form {
     pub(super) tui: bool,
     #[command(flatten)]
     pub(super) look: crate::tui::LookOptions,
-    /// Compare two recordings in the terminal UI: functions with verdicts, the flame graph by what
+    /// Compare recordings in the terminal UI: functions with verdicts, the flame graph by what
     /// changed
+    ///
+    /// Several of a side, with commas between them, tell how much runs differ.
     #[arg(
         long,
         num_args = 2,

@@ -1,9 +1,9 @@
-//! Two recordings as one profile, for views that show both.
+//! The recordings before and after a change as one profile, for views that show both.
 //!
-//! Each event of both becomes three: the samples of both sides, those before
-//! and those after. Functions that both sides know as the same
-//! ([`Counterparts`]) are one, so that the paths of both sides are those of one
-//! tree.
+//! Each event of all becomes three: the samples of both sides, those before and those
+//! after; and if a side has several recordings, one for each of these behind them.
+//! Functions that both sides know as the same ([`Counterparts`]) are one, so that
+//! the paths of all are those of one tree.
 
 use crate::Incomparable;
 use crate::matching::{Counterparts, Functions, plain_dso};
@@ -11,69 +11,106 @@ use prof_profile::{
     Counted, Dso, DsoId, DsoKind, Event, EventId, FrameRange, Function, FunctionId, Location,
     LocationId, NameId, Profile, Sample, StackId, StackTree, Svma, Task, TaskId, UnnamedReason,
 };
+use prof_report::model::RunsOfSides;
 use rustc_hash::FxHashMap;
 
-/// Events that each event of both recordings becomes, in this order: both
-/// sides, before, after.
-pub const EVENTS_OF_BOTH: u16 = 3;
+/// A recording, and what it is called.
+pub type Named<'a> = (&'a str, &'a Profile);
 
-/// Puts the recordings before and after into one profile. Times after begin
-/// where those before do.
+/// Puts the recordings before and after into one profile. Times of all begin where
+/// those of the first do.
 ///
 /// # Errors
 /// If they have no event with samples in common.
-pub fn both(names: [&str; 2], before: &Profile, after: &Profile) -> Result<Profile, Incomparable> {
-    let events = common_events(before, after);
+///
+/// # Panics
+/// If a side has no recording.
+pub fn both(before: &[Named<'_>], after: &[Named<'_>]) -> Result<Profile, Incomparable> {
+    let (first, _) = before.split_first().expect("a recording before");
+    let runs: Vec<Run<'_>> = [(Side::Before, before), (Side::After, after)]
+        .into_iter()
+        .flat_map(|(side, all)| all.iter().map(move |&(_, profile)| Run { side, profile }))
+        .collect();
+    let events = common_events(&runs);
     if events.is_empty() {
+        let (other, profile) = *after.first().expect("a recording after");
         return Err(Incomparable::Event {
-            first: names[0].to_owned(),
-            of_first: sampled_events(before),
-            other: names[1].to_owned(),
-            of_other: sampled_events(after),
+            first: first.0.to_owned(),
+            of_first: sampled_events(first.1),
+            other: other.to_owned(),
+            of_other: sampled_events(profile),
         });
     }
-    let of = |profile, ids: &mut dyn Iterator<Item = EventId>| -> Vec<Functions> {
-        ids.map(|id| Functions::of(profile, id)).collect()
+    let functions = |side: Side| -> Vec<Functions> {
+        let of_side = runs.iter().enumerate().filter(|(_, run)| run.side == side);
+        let all = of_side.flat_map(|(at, run)| events.iter().map(move |ids| (run, ids[at])));
+        all.map(|(run, id)| Functions::of(run.profile, id))
+            .collect()
     };
-    let counterparts = Counterparts::of(
-        &of(before, &mut events.iter().map(|it| it.0)),
-        &of(after, &mut events.iter().map(|it| it.1)),
-    );
-    let mut joined = Joined::new(before, &counterparts);
-    joined.add_code(after);
-    let samples = [
-        joined.samples(before, &[], 0),
-        joined.samples_after(before, after),
-    ];
-    let mut profile = joined.profile;
-    profile.events = events
+    let counterparts = Counterparts::of(&functions(Side::Before), &functions(Side::After));
+    let mut joined = Joined::new(first.1, &counterparts);
+    let samples: Vec<Vec<Sample>> = runs
         .iter()
-        .flat_map(|&(left, right)| three_of(before, after, (left, right)))
+        .enumerate()
+        .map(|(at, run)| match at {
+            0 => joined.samples(run.profile, None, 0),
+            _ => joined.add(run, first.1),
+        })
         .collect();
+    let mut profile = joined.profile;
+    profile.stacks.freeze();
+    let sides = RunsOfSides {
+        before: u16::try_from(before.len()).unwrap_or(u16::MAX),
+        after: u16::try_from(after.len()).unwrap_or(u16::MAX),
+    };
+    let made = events.iter().flat_map(|ids| events_of(&runs, ids, sides));
+    profile.events = made.collect();
+    for sample in in_order(&runs, samples, &events, sides) {
+        profile.samples.push(sample);
+    }
+    Ok(profile)
+}
+
+/// Which side a recording is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Before,
+    After,
+}
+
+/// A recording of a side.
+struct Run<'a> {
+    side: Side,
+    profile: &'a Profile,
+}
+
+/// The samples of all events, in the order of time.
+fn in_order(
+    runs: &[Run<'_>],
+    samples: Vec<Vec<Sample>>,
+    events: &[Vec<EventId>],
+    sides: RunsOfSides,
+) -> Vec<Sample> {
     let mut rows = Vec::new();
-    for (side, list) in (1..).zip(samples) {
+    for ((number, run), list) in (0_usize..).zip(runs).zip(samples) {
         for sample in list {
-            let is_of = |(left, right): &(EventId, EventId)| match side {
-                1 => *left == sample.event,
-                _ => *right == sample.event,
-            };
+            let is_of = |ids: &Vec<EventId>| ids.get(number) == Some(&sample.event);
             let Some(at) = events.iter().position(is_of) else {
                 continue;
             };
-            let base = u16::try_from(at)
-                .unwrap_or(0)
-                .saturating_mul(EVENTS_OF_BOTH);
-            for event in [base, base + side] {
-                let event = EventId(event);
+            let of = sides.events_of(u16::try_from(at).unwrap_or(0));
+            let side = match run.side {
+                Side::Before => of.before,
+                Side::After => of.after,
+            };
+            let own = of.runs.clone().nth(number);
+            for event in [of.both, side].into_iter().chain(own) {
                 rows.push(Sample { event, ..sample });
             }
         }
     }
     rows.sort_by_key(|sample| sample.time);
-    for row in rows {
-        profile.samples.push(row);
-    }
-    Ok(profile)
+    rows
 }
 
 /// The names of the events with samples, or "none".
@@ -86,44 +123,80 @@ fn sampled_events(profile: &Profile) -> String {
     }
 }
 
-/// The events that both have, by name, with samples on either side.
-fn common_events(before: &Profile, after: &Profile) -> Vec<(EventId, EventId)> {
-    let ids = |profile: &Profile, name: &str| {
+/// The events that all have, by name, with samples on either side: of each its ids by
+/// recording.
+fn common_events(runs: &[Run<'_>]) -> Vec<Vec<EventId>> {
+    let find = |profile: &Profile, name: &str| {
         let at = profile.events.iter().position(|event| event.name == name)?;
         u16::try_from(at).ok().map(EventId)
     };
-    let both = before.events.iter().filter_map(|event| {
-        let (left, right) = (ids(before, &event.name)?, ids(after, &event.name)?);
-        let other = after.events.get(usize::from(right.0))?;
-        (event.samples > 0 && other.samples > 0).then_some((left, right))
+    let first = runs.first().map(|run| run.profile.events.as_slice());
+    let of_all = first.unwrap_or_default().iter().filter_map(|event| {
+        let ids = runs.iter().map(|run| find(run.profile, &event.name));
+        let ids: Vec<EventId> = ids.collect::<Option<_>>()?;
+        let sampled = |side| {
+            runs.iter()
+                .zip(&ids)
+                .any(|(run, &id)| run.is_sampled(side, id))
+        };
+        (sampled(Side::Before) && sampled(Side::After)).then_some(ids)
     });
-    both.collect()
+    of_all.collect()
 }
 
-/// The three events that a pair becomes.
-fn three_of(before: &Profile, after: &Profile, (left, right): (EventId, EventId)) -> [Event; 3] {
-    let of = |profile: &Profile, id: EventId| {
-        let event = profile.events.get(usize::from(id.0));
-        event.cloned().unwrap_or_default()
+impl Run<'_> {
+    fn is_sampled(&self, side: Side, id: EventId) -> bool {
+        let event = self.profile.events.get(usize::from(id.0));
+        self.side == side && event.is_some_and(|event| event.samples > 0)
+    }
+}
+
+/// The events that one of all recordings becomes, which has these ids.
+fn events_of(runs: &[Run<'_>], ids: &[EventId], sides: RunsOfSides) -> Vec<Event> {
+    let own = runs.iter().zip(ids).map(|(run, id)| {
+        let event = run.profile.events.get(usize::from(id.0));
+        (run.side, event.cloned().unwrap_or_default())
+    });
+    let own: Vec<(Side, Event)> = own.collect();
+    let sum = |of: &dyn Fn(Side) -> bool, named: &str| {
+        let parts = own
+            .iter()
+            .filter(|(side, _)| of(*side))
+            .map(|(_, event)| event);
+        let sum = parts.cloned().reduce(|sum, event| Event {
+            samples: sum.samples.saturating_add(event.samples),
+            period: sum.period.saturating_add(event.period),
+            lost: sum.lost.saturating_add(event.lost),
+            has_callchain: sum.has_callchain || event.has_callchain,
+            is_overwritten: sum.is_overwritten || event.is_overwritten,
+            ..sum
+        });
+        let sum = sum.unwrap_or_default();
+        Event {
+            name: format!("{}, {named}", sum.name),
+            ..sum
+        }
     };
-    let (before, after) = (of(before, left), of(after, right));
-    let named = |event: &Event, side: &str| Event {
-        name: format!("{}, {side}", event.name),
-        ..event.clone()
-    };
-    let sum = Event {
-        samples: before.samples.saturating_add(after.samples),
-        period: before.period.saturating_add(after.period),
-        lost: before.lost.saturating_add(after.lost),
-        has_callchain: before.has_callchain || after.has_callchain,
-        is_overwritten: before.is_overwritten || after.is_overwritten,
-        ..before.clone()
-    };
-    [
-        named(&sum, "both sides"),
-        named(&before, "before"),
-        named(&after, "after"),
-    ]
+    let mut events = vec![
+        sum(&|_| true, "both sides"),
+        sum(&|side| side == Side::Before, "before"),
+        sum(&|side| side == Side::After, "after"),
+    ];
+    if sides.are_several() {
+        let (mut before, mut after) = (0, 0);
+        events.extend(own.iter().map(|(side, event)| {
+            let (word, number) = match side {
+                Side::Before => ("before", &mut before),
+                Side::After => ("after", &mut after),
+            };
+            *number += 1;
+            Event {
+                name: format!("{}, {word} {number}", event.name),
+                ..event.clone()
+            }
+        }));
+    }
+    events
 }
 
 /// What makes a function the same: what both sides know it as, and where it has
@@ -134,21 +207,25 @@ enum Same {
     Unnamed(DsoId, UnnamedReason, Svma),
 }
 
-/// What a file after is in the new profile.
+/// What a file of another recording is in the new profile.
 #[derive(Debug, Clone, Copy, Default)]
-struct FileAfter {
+struct OtherFile {
     /// As which it is shown: the same file before, if there is one.
     shown: DsoId,
     /// Whose code it has: another build has other addresses.
     build: DsoId,
 }
 
-/// The profile that is made, with the code of one side or both.
+/// The profile that is made, with the code of the recordings so far.
 struct Joined<'a> {
     profile: Profile,
     counterparts: &'a Counterparts,
     functions: FxHashMap<Same, FunctionId>,
-    /// Handles after, in the new profile.
+}
+
+/// The handles of another recording, in the new profile.
+#[derive(Default)]
+struct Moved {
     stacks: Vec<StackId>,
     tasks: Vec<TaskId>,
 }
@@ -192,19 +269,32 @@ impl<'a> Joined<'a> {
             profile,
             counterparts,
             functions,
-            stacks: Vec::new(),
-            tasks: Vec::new(),
         }
     }
 
-    /// Adds dsos, functions, locations, stacks and tasks of the other side.
-    fn add_code(&mut self, after: &Profile) {
-        let dsos = self.dsos(after);
+    /// Adds another recording, and returns its samples with the handles and times that
+    /// they have now: as if it began when the first one did.
+    fn add(&mut self, run: &Run<'_>, first: &Profile) -> Vec<Sample> {
+        let begins = |profile: &Profile| profile.samples.times().min().unwrap_or(0);
+        let later = begins(first).wrapping_sub(begins(run.profile));
+        let moved = self.add_code(run);
+        let rows = self.samples(run.profile, Some(&moved), later);
+        let last = rows.iter().map(|row| row.time).max();
+        if let (Some(range), Some(last)) = (self.profile.origin.time_range.as_mut(), last) {
+            range.1 = range.1.max(last);
+        }
+        rows
+    }
+
+    /// Adds dsos, functions, locations, stacks and tasks of another recording.
+    fn add_code(&mut self, run: &Run<'_>) -> Moved {
+        let other = run.profile;
+        let dsos = self.dsos(run);
         let of = |id: DsoId| dsos.get(id.0 as usize).copied().unwrap_or_default();
-        let functions: Vec<FunctionId> = after
+        let functions: Vec<FunctionId> = other
             .functions
             .iter()
-            .map(|function| self.function(after, function, of(function.dso)))
+            .map(|function| self.function(run, function, of(function.dso)))
             .collect();
         let function = |id: FunctionId| {
             functions
@@ -212,22 +302,26 @@ impl<'a> Joined<'a> {
                 .copied()
                 .unwrap_or(FunctionId(0))
         };
-        let locations = self.add_locations(after, of, function);
-        self.add_stacks(after, &locations);
-        for task in &after.tasks {
+        let locations = self.add_locations(other, of, function);
+        let mut moved = Moved {
+            stacks: self.add_stacks(other, &locations),
+            tasks: Vec::new(),
+        };
+        for task in &other.tasks {
             let id = u32::try_from(self.profile.tasks.len()).unwrap_or(u32::MAX);
-            self.tasks.push(TaskId(id));
-            let comm = self.name(after, task.comm);
+            moved.tasks.push(TaskId(id));
+            let comm = self.name(other, task.comm);
             self.profile.tasks.push(Task { comm, ..*task });
         }
-        self.add_trust(after);
+        self.add_trust(other);
+        moved
     }
 
-    /// The new ids of the other side's locations.
+    /// The new ids of another recording's locations.
     fn add_locations(
         &mut self,
         after: &Profile,
-        file: impl Fn(DsoId) -> FileAfter,
+        file: impl Fn(DsoId) -> OtherFile,
         function: impl Fn(FunctionId) -> FunctionId,
     ) -> Vec<LocationId> {
         let mut locations = Vec::with_capacity(after.locations.len());
@@ -263,30 +357,32 @@ impl<'a> Joined<'a> {
         locations
     }
 
-    fn add_stacks(&mut self, after: &Profile, locations: &[LocationId]) {
-        self.stacks = vec![StackId::EMPTY];
-        for index in 1..after.stacks.len() {
+    /// The new ids of another recording's stacks.
+    fn add_stacks(&mut self, other: &Profile, locations: &[LocationId]) -> Vec<StackId> {
+        let mut stacks = vec![StackId::EMPTY];
+        for index in 1..other.stacks.len() {
             let id = StackId(u32::try_from(index).unwrap_or(u32::MAX));
-            let new = after.stacks.get(id).map(|(caller, location)| {
-                let caller = self.stacks.get(caller.0 as usize).copied();
+            let new = other.stacks.get(id).map(|(caller, location)| {
+                let caller = stacks.get(caller.0 as usize).copied();
                 let location = locations.get(location.0 as usize).copied();
                 let location = location.unwrap_or(LocationId(0));
                 self.profile
                     .stacks
                     .push(caller.unwrap_or(StackId::EMPTY), location)
             });
-            self.stacks.push(new.unwrap_or(StackId::EMPTY));
+            stacks.push(new.unwrap_or(StackId::EMPTY));
         }
-        self.profile.stacks.freeze();
+        stacks
     }
 
     fn name(&mut self, after: &Profile, name: NameId) -> NameId {
         self.profile.names.intern(after.name(name))
     }
 
-    /// By dso after: the same file before, a file that took its place, or one
-    /// of its own.
-    fn dsos(&mut self, after: &Profile) -> Vec<FileAfter> {
+    /// By dso of another recording: the same file of those before, one that took its
+    /// place, or one of its own.
+    fn dsos(&mut self, run: &Run<'_>) -> Vec<OtherFile> {
+        let other = run.profile;
         let old: FxHashMap<(DsoKind, String), usize> = (0..self.profile.dsos.len())
             .rev()
             .filter_map(|at| {
@@ -295,19 +391,23 @@ impl<'a> Joined<'a> {
                 Some(((dso.kind, name.to_owned()), at))
             })
             .collect();
-        let mut found = Vec::with_capacity(after.dsos.len());
-        for dso in &after.dsos {
-            let name = self.counterparts.file_before(after.name(dso.short_name));
+        let mut found = Vec::with_capacity(other.dsos.len());
+        for dso in &other.dsos {
+            let name = other.name(dso.short_name);
+            let name = match run.side {
+                Side::Before => plain_dso(name),
+                Side::After => self.counterparts.file_before(name),
+            };
             let known = old.get(&(dso.kind, name.to_owned())).copied();
             let before = known.and_then(|known| self.profile.dsos.get(known)?.build_id);
             let is_rebuilt = before.zip(dso.build_id).is_some_and(|(a, b)| a != b);
             let known = known.map(|known| DsoId(u32::try_from(known).unwrap_or(u32::MAX)));
             let build = match known {
                 Some(known) if !is_rebuilt => known,
-                _ => self.add_dso(after, dso),
+                _ => self.add_dso(other, dso),
             };
             let shown = known.unwrap_or(build);
-            found.push(FileAfter { shown, build });
+            found.push(OtherFile { shown, build });
         }
         found
     }
@@ -327,13 +427,17 @@ impl<'a> Joined<'a> {
 
     /// The same function before, which then has both names if they differ and
     /// the code of the newer build, or one of its own.
-    fn function(&mut self, after: &Profile, function: &Function, file: FileAfter) -> FunctionId {
+    fn function(&mut self, run: &Run<'_>, function: &Function, file: OtherFile) -> FunctionId {
+        let after = run.profile;
         let [dso, name] = names(after, function);
         let mut renamed = None;
         let same = match function.unnamed {
             Some(why) => Same::Unnamed(file.build, why, function.start),
             None => {
-                let known = self.counterparts.known_after(dso, name);
+                let known = match run.side {
+                    Side::Before => self.counterparts.known_before(dso, name),
+                    Side::After => self.counterparts.known_after(dso, name),
+                };
                 renamed = known.renamed(name);
                 Same::Named(known.name)
             }
@@ -377,45 +481,28 @@ impl<'a> Joined<'a> {
         }
     }
 
-    /// The samples of one side, with the stacks and tasks that they have now.
-    fn samples(&mut self, profile: &Profile, moved: &[StackId], later: u64) -> Vec<Sample> {
+    /// The samples of a recording, with the stacks and tasks that they have now.
+    fn samples(&mut self, profile: &Profile, moved: Option<&Moved>, later: u64) -> Vec<Sample> {
         let mut rows = Vec::with_capacity(profile.samples.len());
         for (row, sample) in profile.samples.iter().enumerate() {
             let wait = sample.wait.and_then(|id| profile.samples.wait(id));
             // Put back where others count it: that it has no time is known by then.
             let apart = wait.filter(|wait| wait.counted == Counted::ByOthers);
             let apart = apart.and_then(|_| profile.samples.wait_length(row));
-            let stack = match moved.is_empty() {
-                true => Some(sample.stack),
-                false => moved.get(sample.stack.0 as usize).copied(),
+            let stack = match moved {
+                None => Some(sample.stack),
+                Some(moved) => moved.stacks.get(sample.stack.0 as usize).copied(),
             };
+            let task = moved.and_then(|moved| moved.tasks.get(sample.task.0 as usize));
             rows.push(Sample {
                 time: sample.time.wrapping_add(later),
                 stack: stack.unwrap_or(StackId::EMPTY),
+                task: task.copied().unwrap_or(sample.task),
                 wait: wait.map(|wait| self.profile.samples.wait_id(*wait)),
                 period: apart.unwrap_or(sample.period),
                 ..sample
             });
         }
-        rows
-    }
-
-    fn samples_after(&mut self, before: &Profile, after: &Profile) -> Vec<Sample> {
-        let first = |profile: &Profile| profile.samples.times().min().unwrap_or(0);
-        let later = first(before).wrapping_sub(first(after));
-        let moved = std::mem::take(&mut self.stacks);
-        let mut rows = self.samples(after, &moved, later);
-        for row in &mut rows {
-            let task = self.tasks.get(row.task.0 as usize).copied();
-            row.task = task.unwrap_or(row.task);
-        }
-        let (Some(range), Some(last)) = (
-            self.profile.origin.time_range.as_mut(),
-            rows.iter().map(|row| row.time).max(),
-        ) else {
-            return rows;
-        };
-        range.1 = range.1.max(last);
         rows
     }
 }
@@ -428,12 +515,13 @@ fn names<'p>(profile: &'p Profile, function: &Function) -> [&'p str; 2] {
 
 #[cfg(test)]
 mod tests {
-    use super::{EVENTS_OF_BOTH, both};
+    use super::both;
     use prof_abi::BuildId;
     use prof_profile::{EventId, FunctionId, Profile};
     use prof_report::code::{Build, NoSource, Syntax};
-    use prof_report::model::{Scene, Selection};
+    use prof_report::model::{Changes, Judging, RunsOfSides, Scene, Selection};
     use prof_sketch::Sketch;
+    use prof_statistics::Pairing;
 
     fn recording(parts: &[(&str, u64)]) -> Profile {
         let mut sketch = Sketch::new();
@@ -457,8 +545,8 @@ mod tests {
             ("old:main;libc.so.6:read", 2),
         ]);
         let after = recording(&[("new:main;new:f.constprop.1", 7), ("new:main;new:only", 1)]);
-        let joined = both(["a", "b"], &before, &after).expect("one event");
-        assert_eq!(joined.events.len(), usize::from(EVENTS_OF_BOTH));
+        let joined = both(&[("a", &before)], &[("b", &after)]).expect("one event");
+        assert_eq!(joined.events.len(), 3);
         assert!(joined.samples.times().is_sorted());
         let tree = |event: u16| {
             let selection = Selection {
@@ -513,12 +601,12 @@ mod tests {
             let dso = joined.dso(joined.functions[at].dso);
             (dso.build_id, view.share.here, view.other_build.here)
         };
-        let joined = both(["a", "b"], &before, &after).expect("one event");
+        let joined = both(&[("a", &before)], &[("b", &after)]).expect("one event");
         let [old, new] = [&before, &after].map(|side| side.dsos[0].build_id);
         assert_eq!(view(&joined, "hot"), (new, 120, 50));
         assert_eq!(view(&joined, "gone"), (old, 10, 0));
         // Of one build, nothing is of another.
-        let same = both(["a", "b"], &after, &after).expect("one event");
+        let same = both(&[("a", &after)], &[("b", &after)]).expect("one event");
         assert_eq!(view(&same, "hot"), (new, 140, 0));
     }
 
@@ -535,12 +623,12 @@ mod tests {
                 .map(|it| joined.name(it.name).to_owned())
                 .collect()
         };
-        let joined = both(["a", "b"], &before, &after).expect("one event");
+        let joined = both(&[("a", &before)], &[("b", &after)]).expect("one event");
         let named = ["main", "read_header (was parse)", "emit"];
         assert_eq!(names(&joined), named);
         // Of another size it is another function.
         after.functions[1].size = 0x200;
-        let joined = both(["a", "b"], &before, &after).expect("one event");
+        let joined = both(&[("a", &before)], &[("b", &after)]).expect("one event");
         assert_eq!(names(&joined), ["main", "parse", "emit", "read_header"]);
     }
 
@@ -548,7 +636,68 @@ mod tests {
     fn without_a_common_event_both_are_named() {
         let before = recording(&[("app:f", 1)]);
         let after = recording(&[]);
-        let error = both(["a.data", "b.data"], &before, &after).expect_err("no samples");
+        let error = both(&[("a.data", &before)], &[("b.data", &after)]).expect_err("no samples");
         assert!(error.to_string().contains("b.data"), "{error}");
+    }
+
+    #[test]
+    fn runs_of_a_side_are_told_apart_and_summed() {
+        let run = |f: u64, g: u64| recording(&[("app:main;app:f", f), ("app:main;app:g", g)]);
+        let before = [run(10, 20), run(11, 19)];
+        let after = [run(20, 20), run(21, 22), run(19, 21)];
+        let before: Vec<_> = before.iter().map(|profile| ("a", profile)).collect();
+        let after: Vec<_> = after.iter().map(|profile| ("b", profile)).collect();
+        let joined = both(&before, &after).expect("one event");
+        let names: Vec<&str> = joined
+            .events
+            .iter()
+            .map(|event| event.name.as_str())
+            .collect();
+        let told = ["both sides", "before", "after", "before 1", "before 2"];
+        assert!(
+            names
+                .iter()
+                .zip(told)
+                .all(|(name, end)| name.ends_with(end)),
+            "{names:?}"
+        );
+        assert_eq!(names.len(), 8);
+        let samples = joined.events.iter().map(|event| event.samples);
+        assert_eq!(
+            samples.collect::<Vec<_>>(),
+            [183, 60, 123, 30, 30, 40, 43, 40]
+        );
+        let sides = RunsOfSides {
+            before: 2,
+            after: 3,
+        };
+        let scenes = sides.runs_of(EventId(0)).map(|events| {
+            let scene = |event| {
+                let selection = Selection {
+                    event,
+                    ..Selection::default()
+                };
+                Scene::new(&joined, selection)
+            };
+            events.into_iter().map(scene).collect::<Vec<_>>()
+        });
+        let totals = scenes.each_ref().map(|side| {
+            let totals = side.iter().map(|scene| scene.total().samples);
+            totals.collect::<Vec<_>>()
+        });
+        assert_eq!(totals, [vec![30, 30], vec![40, 43, 40]]);
+        let judging = Judging {
+            least: 0.0,
+            bound: 2.0,
+            pairing: Pairing::Independent,
+        };
+        let changes = Changes::new([&scenes[0], &scenes[1]], judging);
+        let f = changes.functions.iter().find(|it| {
+            let site = scenes[0][0].sites().get(it.site);
+            site.name(&joined) == "f"
+        });
+        let f = f.expect("it has samples");
+        assert_eq!(f.samples, [21, 60]);
+        assert!((f.own.before - 35.0).abs() < 0.1 && (f.own.after - 66.7).abs() < 0.1);
     }
 }

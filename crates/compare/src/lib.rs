@@ -32,7 +32,7 @@ mod text;
 mod trial;
 mod unit;
 
-pub use both::{EVENTS_OF_BOTH, both};
+pub use both::{Named, both};
 pub use budget::{Budget, Checked, Judged, Kept, More, judge};
 pub use checked::{check_json, check_markdown, check_text, overall};
 pub use comparable::Incomparable;

@@ -23,7 +23,7 @@ use super::theme::{Look, Theme};
 use super::views::{ALL, Tabs};
 use crossterm::event::{KeyEvent, MouseButton, MouseEvent, MouseEventKind};
 use prof_profile::{Clock, DsoId, EventId, FunctionId, NoClock, Profile};
-use prof_report::model::{Recursion, SiteId, SiteKind, Transform};
+use prof_report::model::{Recursion, RunsOfSides, SiteId, SiteKind, Transform};
 use ratatui::layout::{Position, Rect};
 use std::sync::Arc;
 
@@ -112,10 +112,10 @@ impl App {
         self.shared.select();
     }
 
-    /// The profile is of two recordings: before and after.
-    pub(super) fn compare(&mut self) {
+    /// The profile is of recordings before and after.
+    pub(super) fn compare(&mut self, sides: RunsOfSides) {
         self.tabs.add_those_of_two();
-        self.shared.is_of_two = true;
+        self.shared.sides = Some(sides);
     }
 
     /// What the cursor is on.
@@ -582,7 +582,7 @@ impl App {
     /// Asks which locks threads waited for: what is then put on top.
     fn ask_for_locks(&mut self) {
         let profile = self.shared.profile.as_ref();
-        if self.shared.is_of_two {
+        if self.shared.sides.is_some() {
             return self.shared.say(LOCKS_OF_TWO);
         }
         if profile.is_some_and(|profile| profile.samples.has_waits()) {
@@ -606,7 +606,7 @@ impl App {
             return self.shared.say(NO_WAITS);
         }
         // Each event of two is there three times: of both, of one and of the other.
-        if self.shared.is_of_two {
+        if self.shared.sides.is_some() {
             return self.shared.say(CLOCK_OF_TWO);
         }
         let order = [Clock::Cpu, Clock::Off, Clock::Wall];

@@ -5,8 +5,8 @@ use super::writing::{Write, Wrote};
 use prof_profile::{FunctionId, Profile};
 use prof_report::code::FunctionView;
 use prof_report::model::{
-    CallTree, Changes, GrowId, Growth, Heat, HeatRows, NodeId, Selection, Site, SiteId, Sites,
-    Sure, Weight,
+    CallTree, Changes, GrowId, Growth, Heat, HeatRows, NodeId, RunsOfSides, Selection, Site,
+    SiteId, Sites, Sure, Weight,
 };
 use prof_report::waiting::LaneMap;
 use regex::Regex;
@@ -76,8 +76,8 @@ pub(super) enum Ask {
     Code(FunctionId),
     /// How sure shares are: of what is shown, or of all.
     Sure(bool),
-    /// What changed between the two recordings.
-    Changes,
+    /// What changed between the recordings before and after.
+    Changes(RunsOfSides),
     /// The locks that threads waited for.
     Locks,
     /// A file to be written: what the user asked for, so that a newer

@@ -59,6 +59,7 @@ pub use terminal::Mouse;
 pub use theme::{Background, Charset, Colours, Look};
 
 use prof_profile::Profile;
+use prof_report::model::RunsOfSides;
 use std::sync::Arc;
 
 /// What whoever loads the profile says while loading.
@@ -83,9 +84,8 @@ pub struct Options {
     pub asks_background: bool,
     /// Who gets the mouse at first.
     pub mouse: Mouse,
-    /// Whether the profile is of two recordings, each of its events being three:
-    /// of both sides, before, and after.
-    pub is_of_two: bool,
+    /// Of how many recordings before and after the profile is, if it is of such.
+    pub sides: Option<RunsOfSides>,
     /// The editor's command line, as in `$VISUAL` or `$EDITOR`.
     pub editor: Option<String>,
     /// A function whose code is shown at first; an empty name for the

@@ -48,8 +48,8 @@ pub fn run(
     if let Some(notice) = &options.notice {
         app.shared.say(notice);
     }
-    if options.is_of_two {
-        app.compare();
+    if let Some(sides) = options.sides {
+        app.compare(sides);
     }
     let background = if options.asks_background {
         screen.ask_background()?;

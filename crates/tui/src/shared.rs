@@ -11,7 +11,7 @@ use super::terminal::Mouse;
 use super::text;
 use super::theme::Theme;
 use prof_profile::{EventId, Profile, TaskId};
-use prof_report::model::{Changes, Selection, SiteId, Sure, Weight};
+use prof_report::model::{Changes, RunsOfSides, Selection, SiteId, Sure, Weight};
 use ratatui::layout::Rect;
 use std::sync::Arc;
 
@@ -66,9 +66,9 @@ pub(super) struct Shared {
     pub(super) seen: Option<Seen>,
     /// How sure the shares of functions are, by their number.
     pub(super) sure: Option<Arc<Certainties>>,
-    /// The profile is of two recordings.
-    pub(super) is_of_two: bool,
-    /// What changed, of two recordings.
+    /// Of how many recordings before and after the profile is, if it is of such.
+    pub(super) sides: Option<RunsOfSides>,
+    /// What changed, of recordings before and after.
     pub(super) changes: Option<Arc<Changes>>,
     generations: Generations,
     pub(super) overlay: Option<Overlay>,
@@ -106,7 +106,7 @@ impl Shared {
             history: History::default(),
             seen: None,
             sure: None,
-            is_of_two: false,
+            sides: None,
             changes: None,
             generations: Generations::default(),
             overlay: None,

@@ -7,12 +7,12 @@
 
 use super::data::{Answer, Around, Ask, Certainties, Found, Hot, Order, Seen};
 use super::writing;
-use prof_profile::{EventId, FunctionId, Profile};
+use prof_profile::{FunctionId, Profile};
 use prof_report::code::{Build, CodeSource};
 use prof_report::keys::{DSO, SYMBOL};
 use prof_report::model::{
-    CallTree, Certainty, Changes, Growth, Heat, Judging, NodeId, Row, Rows, RowsOptions, Scene,
-    Selection, Weight,
+    CallTree, Certainty, Changes, Growth, Heat, Judging, NodeId, Row, Rows, RowsOptions,
+    RunsOfSides, Scene, Selection, Weight,
 };
 use prof_report::short::is_in_any_form;
 use prof_report::waiting::{self, LaneMap, Lanes};
@@ -120,7 +120,7 @@ impl<S: Fn(Answer) -> bool> Server<'_, S> {
                 Ask::Search(pattern) => Answer::Found(search(&seen, pattern)),
                 Ask::Code(function) => Answer::Code(Box::new(code(&scene, function, self.source))),
                 Ask::Sure(relative) => Answer::Sure(Arc::new(certainties(&scene, relative))),
-                Ask::Changes => Answer::Changes(Arc::new(changes(&scene))),
+                Ask::Changes(sides) => Answer::Changes(Arc::new(changes(&scene, sides))),
                 Ask::Locks => Answer::Locks(locks(profile)),
                 Ask::Write(write) => Answer::Wrote(writing::perform(&scene, write)),
             };
@@ -185,22 +185,22 @@ fn certainties(scene: &Scene<'_>, relative: bool) -> Certainties {
     rows.list().iter().filter_map(of).collect()
 }
 
-/// Between the two recordings of a profile that is of both: each of its events
-/// is three, of both sides, before, and after.
-fn changes(scene: &Scene<'_>) -> Changes {
-    const EVENTS: u16 = 3;
-    let first = scene.selection().event.0 / EVENTS * EVENTS;
-    let side = |number: u16| {
-        let mut selection = scene.selection().clone();
-        selection.event = EventId(first.saturating_add(number));
-        Scene::new(scene.profile(), selection)
-    };
+/// Between the recordings of a profile that is of those before and after.
+fn changes(scene: &Scene<'_>, sides: RunsOfSides) -> Changes {
+    let runs = sides.runs_of(scene.selection().event).map(|events| {
+        let scenes = events.into_iter().map(|event| {
+            let mut selection = scene.selection().clone();
+            selection.event = event;
+            Scene::new(scene.profile(), selection)
+        });
+        scenes.collect::<Vec<_>>()
+    });
     let judging = Judging {
         least: 0.1,
         bound: 2.0,
         pairing: Pairing::Independent,
     };
-    Changes::new(&side(1), &side(2), judging)
+    Changes::new([&runs[0], &runs[1]], judging)
 }
 
 fn around(seen: &Seen, key: u32) -> Around {

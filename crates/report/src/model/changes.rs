@@ -123,86 +123,132 @@ pub struct ChangedFunction {
     pub samples: [u64; 2],
 }
 
-/// What changed between two events of one profile, seen through one selection.
+/// What changed between events of one profile, seen through one selection.
 #[derive(Debug, Clone)]
 pub struct Changes {
     /// By [`super::NodeId`]: the change of the samples through the path.
     pub paths: Vec<Changed>,
     /// In no order.
     pub functions: Vec<ChangedFunction>,
-    /// Weight of what is shown, before and after.
+    /// Weight of what is shown, before and after, mean of the runs.
     pub totals: [f64; 2],
 }
 
-/// What a function has on one side.
+/// What a function has in one run.
 #[derive(Clone, Copy)]
-struct OfSide {
+struct OfRun {
     site: SiteId,
     own: Share,
     total: Share,
 }
 
-impl Changes {
-    /// Compares scenes of two events of the same profile. Their selections must
-    /// be equal but for the event, so that both have the same paths.
-    pub fn new(before: &Scene<'_>, after: &Scene<'_>, judging: Judging) -> Self {
-        let sides = [before, after];
-        let paths = sides.map(shares_of_paths);
-        let totals = [paths[0].1, paths[1].1];
-        let whole = totals[0].max(f64::MIN_POSITIVE);
-        let factors = totals.map(|total| 100.0 * total / whole);
-        let judge = |of: [Vec<Figure>; 2], least: f64| {
-            let [before, after] = of;
-            let before = figures(&before, factors[0]);
-            let after = figures(&after, factors[1]);
-            let both: Vec<_> = before
-                .into_iter()
-                .zip(after)
-                .map(|(before, after)| (vec![before], vec![after]))
-                .collect();
-            changed(&both, Judging { least, ..judging })
+/// Judges what runs have, by side.
+struct Judge {
+    /// By run: its weight, percent of the mean one before.
+    factors: [Vec<f64>; 2],
+    judging: Judging,
+}
+
+/// The shares of a run, thing by thing.
+type OfThings = Vec<Figure>;
+
+impl Judge {
+    /// What changed of each thing; of each side by run, all with as many things.
+    /// Those below `least` are not judged.
+    fn judge(&self, of: [Vec<OfThings>; 2], least: f64) -> Vec<Changed> {
+        let [before, after] = &of;
+        let scaled = |side: &[OfThings], factors: &[f64]| -> Vec<OfThings> {
+            let runs = side.iter().zip(factors);
+            runs.map(|(run, factor)| figures(run, *factor)).collect()
         };
-        let figures_of = |shares: &[Share]| shares.iter().map(Share::figure).collect();
-        let of_paths = [figures_of(&paths[0].0), figures_of(&paths[1].0)];
-        let of_paths = judge(of_paths, judging.least);
-        let functions = sides.map(functions);
-        let mut keys: Vec<u32> = functions
-            .iter()
-            .flat_map(|side| side.keys().copied())
+        let before = scaled(before, &self.factors[0]);
+        let after = scaled(after, &self.factors[1]);
+        let count = before.iter().chain(&after).map(Vec::len).max();
+        let at = |side: &[OfThings], thing: usize| -> Vec<Figure> {
+            let runs = side.iter();
+            runs.filter_map(|run| run.get(thing).copied()).collect()
+        };
+        let things = 0..count.unwrap_or(0);
+        let both: Vec<_> = things
+            .map(|thing| (at(&before, thing), at(&after, thing)))
             .collect();
-        keys.sort_unstable();
-        keys.dedup();
-        let pick = |of: &dyn Fn(&OfSide) -> Share| -> [Vec<Figure>; 2] {
-            [0, 1].map(|side: usize| {
-                let found = keys.iter().map(|key| functions[side].get(key));
-                found
-                    .map(|found| found.map_or(Figure::default(), |found| of(found).figure()))
-                    .collect()
-            })
+        let judging = Judging {
+            least,
+            ..self.judging
         };
-        // As a table of all of them has it (prof diff); of a picture most paths are tiny.
-        let own = judge(pick(&|side| side.own), 0.0);
-        let total = judge(pick(&|side| side.total), 0.0);
-        let both = keys.iter().zip(own.into_iter().zip(total));
-        let functions = both.filter_map(|(key, (own, total))| {
-            let found = [0, 1].map(|side: usize| functions[side].get(key));
-            Some(ChangedFunction {
-                site: found.into_iter().flatten().next()?.site,
-                own,
-                total,
-                samples: found.map(|found| found.map_or(0, |found| found.own.samples)),
-            })
+        changed(&both, judging)
+    }
+}
+
+/// What functions have in a run, by their number.
+type OfFunctions = FxHashMap<u32, OfRun>;
+
+impl Changes {
+    /// Compares scenes of events of one profile, by run of each side. Their selections
+    /// must be equal but for the event, so that all have the same paths.
+    pub fn new(sides: [&[Scene<'_>]; 2], judging: Judging) -> Self {
+        let paths = sides.map(|side| side.iter().map(shares_of_paths).collect::<Vec<_>>());
+        let totals = paths.each_ref().map(|side| {
+            let sum: f64 = side.iter().map(|(_, total)| total).sum();
+            sum / side.len().max(1) as f64
         });
+        let whole = totals[0].max(f64::MIN_POSITIVE);
+        let judge = Judge {
+            factors: paths.each_ref().map(|side| {
+                let runs = side.iter();
+                runs.map(|(_, total)| 100.0 * total / whole).collect()
+            }),
+            judging,
+        };
+        let of_paths = paths.map(|side| {
+            let figures = |shares: Vec<Share>| shares.iter().map(Share::figure).collect();
+            side.into_iter()
+                .map(|(shares, _)| figures(shares))
+                .collect()
+        });
+        let functions = sides.map(|side| side.iter().map(functions).collect());
         Self {
-            paths: of_paths,
-            functions: functions.collect(),
+            paths: judge.judge(of_paths, judging.least),
+            functions: changed_functions(&functions, &judge),
             totals,
         }
     }
 }
 
+fn changed_functions(sides: &[Vec<OfFunctions>; 2], judge: &Judge) -> Vec<ChangedFunction> {
+    let all = || sides.iter().flatten();
+    let mut keys: Vec<u32> = all().flat_map(|run| run.keys().copied()).collect();
+    keys.sort_unstable();
+    keys.dedup();
+    let pick = |of: &dyn Fn(&OfRun) -> Share| -> [Vec<OfThings>; 2] {
+        let figure = |found: Option<&OfRun>| match found {
+            Some(found) => of(found).figure(),
+            None => Figure::default(),
+        };
+        let run = |run: &OfFunctions| keys.iter().map(|key| figure(run.get(key))).collect();
+        sides.each_ref().map(|side| side.iter().map(run).collect())
+    };
+    // As a table of all of them has it (prof diff); of a picture most paths are tiny.
+    let own = judge.judge(pick(&|run| run.own), 0.0);
+    let total = judge.judge(pick(&|run| run.total), 0.0);
+    let both = keys.iter().zip(own.into_iter().zip(total));
+    let changed = both.filter_map(|(key, (own, total))| {
+        let samples = sides.each_ref().map(|side| {
+            let runs = side.iter().filter_map(|run| run.get(key));
+            runs.map(|run| run.own.samples).sum()
+        });
+        Some(ChangedFunction {
+            site: all().find_map(|run| run.get(key))?.site,
+            own,
+            total,
+            samples,
+        })
+    });
+    changed.collect()
+}
+
 /// The functions of a scene by their number.
-fn functions(scene: &Scene<'_>) -> FxHashMap<u32, OfSide> {
+fn functions(scene: &Scene<'_>) -> OfFunctions {
     let options = RowsOptions::by(vec![DSO.apart(), SYMBOL.apart()]);
     let rows = Rows::new(scene, &options);
     let certainty = Certainty::new(scene, (&rows, &options), true, true);
@@ -213,7 +259,7 @@ fn functions(scene: &Scene<'_>) -> FxHashMap<u32, OfSide> {
         let key = *keys.get(site.0 as usize)?;
         Some((
             key,
-            OfSide {
+            OfRun {
                 site,
                 own: sure.own,
                 total: sure.total,
@@ -267,8 +313,9 @@ mod tests {
             bound: 2.0,
             pairing: Pairing::Independent,
         };
-        let (before, after) = (scene(0), scene(1));
-        let changes = Changes::new(&before, &after, judging);
+        let [before, after] = [[scene(0)], [scene(1)]];
+        let changes = Changes::new([&before, &after], judging);
+        let [before] = before;
         assert_eq!(changes.paths.len(), before.tree().len());
         let of = |name: &str| {
             let mut functions = changes.functions.iter();

@@ -24,6 +24,7 @@ mod paths;
 mod rows;
 mod scene;
 mod select;
+mod sides;
 mod site;
 mod tally;
 mod time;
@@ -50,6 +51,7 @@ pub use select::{
     Cut, Filter, Granularity, ModeFilter, ParentPattern, Recursion, Scope, Selection, SelfOf,
     StackEnd, Transform,
 };
+pub use sides::{EventsOfSides, RunsOfSides};
 pub use site::{Site, SiteId, SiteKind, Sites};
 pub(crate) use tally::rows_in_scope;
 pub use tally::{GroupId, Weight, percent_of};

@@ -59,7 +59,7 @@ fn of_two_recordings_clock_and_locks_are_told_how_to_be_had() {
         ("X", "-i FILE --locks"),
     ] {
         let mut bench = with_waits();
-        bench.app.shared.is_of_two = true;
+        bench.app.shared.sides = Some(prof_report::model::RunsOfSides::ONE);
         let screen = bench.keys(key).screen();
         assert!(screen.contains(told), "{screen}");
         assert!(bench.app.shared.asks.is_empty());

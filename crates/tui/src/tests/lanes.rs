@@ -211,7 +211,7 @@ fn the_mouse_chooses_a_span_by_two_clicks_and_drags_a_range() {
 fn two_recordings_have_no_lanes() {
     // Their threads have nothing to do with each other, whatever their ids.
     let mut bench = Bench::new(profile(), 118, 20);
-    bench.app.compare();
+    bench.app.compare(prof_report::model::RunsOfSides::ONE);
     let screen = bench.keys("7").screen();
     assert!(
         screen.contains("(o)") && !screen.contains("lanes (o)"),

@@ -13,7 +13,7 @@ use crate::paint::{Pen, style_row};
 use crate::scroll::Scroll;
 use crate::shared::{Selected, Shared};
 use crate::tab::{About, Fresh, NO_TURNING, Subject, Tab};
-use prof_report::model::{Changed, ChangedFunction, Changes as Between};
+use prof_report::model::{Changed, ChangedFunction, Changes as Between, RunsOfSides};
 use prof_statistics::Verdict;
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
@@ -155,7 +155,7 @@ impl Tab for Changes {
         shared.changes = None;
         self.is_waiting = true;
         self.fill(shared, Vec::new());
-        shared.asks.push(Ask::Changes);
+        shared.asks.extend(shared.sides.map(Ask::Changes));
     }
 
     fn is_waiting(&self) -> bool {
@@ -187,7 +187,7 @@ impl Tab for Changes {
         let (entry, _) = self.table.of(row.node)?;
         let words = said(&entry.own);
         Some(match shared.changes.as_ref().map(|it| it.totals) {
-            Some(totals) => format!("{words}; {}", of_totals(totals)),
+            Some(totals) => format!("{words}; {}", of_totals(totals, shared.sides)),
             None => words,
         })
     }
@@ -261,7 +261,7 @@ impl Tab for Changes {
                     draw_entry(shared, &columns, (entry, row.is_open), &mut pen);
                 }
                 Some((entry, Some(line))) => {
-                    pen.put(&below(entry, line), shared.theme.dim());
+                    pen.put(&below(entry, line, shared.sides), shared.theme.dim());
                 }
                 None => {}
             }
@@ -296,16 +296,27 @@ pub(super) fn said(changed: &Changed) -> String {
     )
 }
 
-fn of_totals([before, after]: [f64; 2]) -> String {
+fn of_totals([before, after]: [f64; 2], sides: Option<RunsOfSides>) -> String {
     let change = 100.0 * (after - before) / before.max(f64::MIN_POSITIVE);
-    format!("all that is shown {change:+.2}%; how much two runs differ by themselves is not known")
+    let known = match sides.filter(|sides| sides.before > 1 && sides.after > 1) {
+        Some(RunsOfSides { before, after }) => {
+            format!("of {before} and {after} runs: intervals are what other runs would show")
+        }
+        None => "how much two runs differ by themselves is not known".to_owned(),
+    };
+    format!("all that is shown {change:+.2}%; {known}")
 }
 
 /// A line below an opened row.
-fn below(entry: &ChangedFunction, line: u32) -> String {
+fn below(entry: &ChangedFunction, line: u32, sides: Option<RunsOfSides>) -> String {
     let [before, after] = entry.samples;
     match (line, entry.own.verdict) {
         (0, _) => format!("  with what it calls {}", said(&entry.total)),
+        (_, Verdict::Undecided { needs: Some(needs) })
+            if sides.is_some_and(RunsOfSides::are_several) =>
+        {
+            format!("  {before} samples before, {after} after; {needs} runs a side would decide")
+        }
         (_, Verdict::Undecided { needs: Some(needs) }) => {
             format!("  {before} samples before, {after} after; {needs} times as many would decide")
         }
@@ -322,6 +333,16 @@ fn word(verdict: Verdict) -> &'static str {
     }
 }
 
+/// By what a cost after, percent of the total before, is multiplied to be a share of its
+/// own side, as `prof diff` shows it.
+fn of_own_side(shared: &Shared) -> f64 {
+    let totals = shared.changes.as_ref().map(|it| it.totals);
+    totals.map_or(1.0, |[before, after]| match after > 0.0 {
+        true => before / after,
+        false => 0.0,
+    })
+}
+
 /// Draws the row of a function, whether it is open or not.
 fn draw_entry(
     shared: &Shared,
@@ -336,7 +357,7 @@ fn draw_entry(
     for column in &columns.0 {
         let (words, style) = match column.id {
             Shows::Before => share(own.before),
-            Shows::After => share(own.after),
+            Shows::After => share(own.after * of_own_side(shared)),
             Shows::Change => (format!("{:+.2}%", own.change.value), theme.change(own)),
             Shows::Interval => {
                 let interval = own.interval();

@@ -567,7 +567,7 @@ impl Timeline {
 /// Whether the profile that is shown has waits, of one recording: the threads of
 /// two have nothing to do with each other, and may have the same ids.
 fn has_lanes(shared: &Shared) -> bool {
-    let profile = shared.profile.as_ref().filter(|_| !shared.is_of_two);
+    let profile = shared.profile.as_ref().filter(|_| shared.sides.is_none());
     profile.is_some_and(|profile| lanes_of(profile))
 }
 
