@@ -125,6 +125,32 @@ fn wakes_without_a_reason_are_no_part_of_the_critical_path() {
     check("wait-paths-spurious", "spurious", &expected);
 }
 
+/// A fifth of what sets the elapsed time less is won.
+fn wins(path: &Value) {
+    let number = |value: &Value| value.as_f64().expect("a number");
+    let (whole, what_if) = (number(&path["elapsed_ns"]), &path["what_if"]);
+    let won = (whole - number(&what_if["estimate_ns"])) / whole;
+    assert!(won > 0.1, "{won}: {path:#}");
+}
+
+#[test]
+fn who_looks_every_so_often_does_not_set_the_elapsed_time() {
+    let shapes = [
+        ("ticker", [("main", "heavy"), ("main", "last")]),
+        ("looks", [("works", "heavy"), ("main", "last")]),
+    ];
+    for (shape, expected) in shapes {
+        let Some(path) = checked(&format!("wait-paths-{shape}"), shape) else {
+            return;
+        };
+        assert_eq!(ran(&path), owned(&expected), "{shape}: {path:#}");
+        wins(&path);
+    }
+    if let Some(path) = checked("wait-paths-tries", "tries") {
+        wins(&path);
+    }
+}
+
 #[test]
 fn who_sends_through_the_loopback_device_wakes_who_receives() {
     let Some(path) = checked("wait-paths-socket", "socket") else {

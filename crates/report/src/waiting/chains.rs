@@ -1,7 +1,8 @@
 //! Who ended waits, and what those threads had waited for before: chains of
 //! waiting.
 
-use super::lives::{Lives, Off};
+use super::lives::Lives;
+use super::off::Off;
 use super::places;
 use prof_profile::{Profile, Wait, WaitState};
 use rustc_hash::FxHashMap;

@@ -10,9 +10,14 @@
 //!  B  ──wait─╨══════╝                  B was woken by A, A by B
 //! ```
 
-use super::lives::{Lives, Off};
+use super::lives::Lives;
+use super::off::Off;
 use super::runs::Runs;
 use prof_profile::{Profile, WaitState};
+
+/// The last such part of the elapsed time is its end, or so long, ns.
+const AT_THE_END: u64 = 200;
+const MS: u64 = 1_000_000;
 
 /// What a thread did on the path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,14 +95,43 @@ impl<'p> Ways<'p> {
     pub(super) fn of(profile: &'p Profile) -> Option<Self> {
         let lives = Lives::of(profile);
         let (begin, end, last) = bounds(profile, &lives)?;
-        Some(Self {
+        let mut ways = Self {
             profile,
             runs: Runs::of(profile, &lives, (begin, end)),
             lives,
             begin,
             end,
             last,
+        };
+        if ways.was_asleep_at_the_end(last) {
+            ways.last = ways.last_awake().unwrap_or(last);
+        }
+        Some(ways)
+    }
+
+    /// Whether nothing is known of who ended the last wait of a thread, which was at
+    /// the end: the end of its process did.
+    fn was_asleep_at_the_end(&self, tid: i32) -> bool {
+        let mut offs = self.lives.thread(tid).iter().rev();
+        let blocked = offs.find(|off| off.state == WaitState::Blocked);
+        blocked.is_some_and(|off| {
+            off.end >= self.near_the_end() && self.thread_that_ended(tid, off).is_none()
         })
+    }
+
+    /// What comes later is part of the end.
+    fn near_the_end(&self) -> u64 {
+        let elapsed = self.end.saturating_sub(self.begin);
+        self.end.saturating_sub((elapsed / AT_THE_END).max(MS))
+    }
+
+    /// The last thread that did something near the end of which it is known why.
+    fn last_awake(&self) -> Option<i32> {
+        let threads = self.lives.threads().filter(|&(tid, _)| tid > 0);
+        let ends = threads.filter_map(|(tid, _)| Some((self.runs.life(tid)?.1, tid)));
+        let near = ends.filter(|&(end, _)| end >= self.near_the_end());
+        let awake = near.filter(|&(_, tid)| !self.was_asleep_at_the_end(tid));
+        awake.max().map(|(_, tid)| tid)
     }
 
     /// Follows the path.
@@ -150,10 +184,14 @@ impl<'p> Ways<'p> {
                 push(steps, tid, step, Doing::Runnable(off.row));
                 Some((tid, off.begin))
             }
-            _ => match self.thread_that_woke(tid, off) {
+            _ => match self.thread_that_ended(tid, off) {
                 Some((waker, time)) => {
-                    // Where the two were not told apart.
-                    push(steps, tid, (time, at), Doing::Runnable(off.row));
+                    // Where the two were not told apart; or until it looked again.
+                    let doing = match off.is_tick(self.profile) {
+                        true => Doing::Blocked(off.row),
+                        false => Doing::Runnable(off.row),
+                    };
+                    push(steps, tid, (time, at), doing);
                     Some((waker, time.min(at)))
                 }
                 None => {
@@ -186,12 +224,57 @@ impl<'p> Ways<'p> {
         to.saturating_sub(from).saturating_sub(blocked.sum::<u64>())
     }
 
-    /// The recorded thread that ended a wait, and when.
+    /// The recorded thread that ended a wait, and when: who woke it, or of those that
+    /// a time ended, who it looked for.
+    pub(super) fn thread_that_ended(&self, tid: i32, off: &Off) -> Option<(i32, u64)> {
+        self.thread_that_woke(tid, off)
+            .or_else(|| self.looked_for(tid, off))
+    }
+
+    /// The recorded thread that woke one, and when. Not one that only looked every so
+    /// often whether it is to go on, if the wait began while it did for the last time:
+    /// it was told by who waits for it.
     pub(super) fn thread_that_woke(&self, tid: i32, off: &Off) -> Option<(i32, u64)> {
         let wake = self.profile.wakes.get(off.wake?)?;
         let waker = self.profile.task(wake.task).tid;
         let is_known = !self.lives.thread(waker).is_empty();
-        (!wake.in_interrupt && waker != tid && is_known).then_some((waker, wake.time))
+        if wake.in_interrupt || waker == tid || !is_known {
+            return None;
+        }
+        let tick = self.last_tick(waker, wake.time);
+        let is_told = tick.is_some_and(|tick| tick.begin <= off.begin);
+        (!is_told).then_some((waker, wake.time))
+    }
+
+    /// The last time that a thread was blocked before `at`, if a time ended that as it
+    /// had others before.
+    pub(super) fn last_tick(&self, tid: i32, at: u64) -> Option<&Off> {
+        let offs = self.lives.thread(tid);
+        let before = offs.partition_point(|off| off.begin < at);
+        let before = offs.get(..before)?.iter().rev();
+        let blocked = { before }.find(|off| off.state == WaitState::Blocked)?;
+        (blocked.end <= at && blocked.is_tick(self.profile)).then_some(blocked)
+    }
+
+    /// Of the last of several waits in a row that a time ended: the thread of its
+    /// process that was the last to do something meanwhile, for good, and when.
+    pub(super) fn looked_for(&self, tid: i32, off: &Off) -> Option<(i32, u64)> {
+        let offs = self.lives.thread(tid);
+        let behind = offs.partition_point(|other| other.begin <= off.begin);
+        let mut next = offs.iter().skip(behind);
+        let next = next.find(|other| other.state == WaitState::Blocked);
+        let is_last = next.is_none_or(|next| next.since > off.begin);
+        if !is_last || !off.is_tick(self.profile) {
+            return None;
+        }
+        let process = self.profile.thread(tid)?.pid;
+        let threads = self.lives.threads().map(|(other, _)| other);
+        let ends = threads.filter_map(|other| {
+            let is_near = other != tid && self.profile.thread(other)?.pid == process;
+            let (_, end) = self.runs.life(other).filter(|_| is_near)?;
+            (off.begin < end && end <= off.end).then_some((other, end))
+        });
+        ends.max_by_key(|&(_, end)| end)
     }
 }
 

@@ -6,7 +6,8 @@
 //! thread's life. That goes from its making (or the beginning of the recording)
 //! to its end (or that of the recording).
 
-use super::lives::{Lives, Off};
+use super::lives::Lives;
+use super::off::Off;
 use crate::model::Scene;
 use prof_profile::{Lifetime, Profile, TaskId, WaitKind, WaitState};
 use rustc_hash::FxHashMap;

@@ -1,24 +1,9 @@
 //! The life of each thread: when it did not run, and who ended that.
 
+use super::off::{Off, count};
 use prof_profile::{Profile, Wait, WaitState};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
-
-/// A time during which a thread did not run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Off {
-    /// ns.
-    pub begin: u64,
-    /// ns.
-    pub end: u64,
-    /// Its sample.
-    pub row: usize,
-    /// What kept it from running.
-    pub state: WaitState,
-    /// Index in `Profile::wakes` of what woke it, if it was blocked and that
-    /// was recorded.
-    pub wake: Option<usize>,
-}
 
 /// The waits of all threads, by thread and in the order of time.
 #[derive(Debug, Default)]
@@ -51,11 +36,14 @@ impl Lives {
                 row,
                 state: wait.state,
                 wake: waker(profile, candidates, wait, (begin, sample.time)),
+                ticks: 0,
+                since: begin,
             };
             lives.threads.entry(tid).or_default().push(off);
         }
         for offs in lives.threads.values_mut() {
             offs.sort_by_key(|off| (off.begin, off.end));
+            count(profile, offs);
         }
         lives
     }

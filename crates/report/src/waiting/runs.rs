@@ -1,7 +1,8 @@
 //! When threads ran, and in which functions: the samples of CPU time laid over
 //! the time between waits.
 
-use super::lives::{Lives, Off};
+use super::lives::Lives;
+use super::off::Off;
 use prof_profile::{Event, Profile, StackId};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;

@@ -393,6 +393,103 @@ fn what_a_timer_ends_stays_as_long() {
     assert_eq!(estimate, 120);
 }
 
+/// The second thread looks every 10 ms whether it is to end, from 1 to `end`.
+fn looks(run: &mut Run, tid: i32, end: u64) {
+    for from in (1..end).step_by(10) {
+        let times = (from, (from + 10).min(end));
+        run.waits(tid, WaitState::Blocked, WaitKind::Sleep, times);
+    }
+}
+
+#[test]
+fn a_thread_that_looks_whether_it_is_to_end_is_not_what_is_waited_for() {
+    let mut run = Run::new(&[(1, "main"), (2, "ticker")]);
+    run.made(2, 0);
+    run.runs(1, "heavy", (0, 95));
+    looks(&mut run, 2, 101);
+    // A variable told it to end, and it is waited for.
+    run.blocked(1, (95, 101));
+    run.wakes(101, 2, 1);
+    run.runs(1, "last", (101, 121));
+    let (critical, estimate) = told(&run.profile(121));
+    let expected = [(1, "heavy", 95), (1, "last", 20)];
+    let expected = expected.map(|(tid, name, ms)| (tid, name.to_owned(), ms));
+    assert_eq!(functions(&critical), expected);
+    assert_eq!((estimate, critical.near.len()), (102, 0));
+}
+
+#[test]
+fn a_thread_that_sleeps_as_often_as_it_has_to_is_waited_for() {
+    let mut run = Run::new(&[(1, "main"), (2, "sleeper")]);
+    run.made(2, 0);
+    run.runs(1, "heavy", (0, 50));
+    looks(&mut run, 2, 101);
+    // It had been waited for long before its last sleep.
+    run.blocked(1, (50, 101));
+    run.wakes(101, 2, 1);
+    run.runs(1, "last", (101, 121));
+    let (critical, estimate) = told(&run.profile(121));
+    assert_eq!(
+        functions(&critical).last(),
+        Some(&(1, "last".to_owned(), 20))
+    );
+    let slept = critical
+        .parts
+        .iter()
+        .any(|part| part.doing == "blocked: sleep");
+    assert!(slept, "{critical:?}");
+    assert_eq!(estimate, 121);
+}
+
+#[test]
+fn who_looks_whether_another_is_done_waits_for_it() {
+    let mut run = Run::new(&[(1, "main"), (2, "worker")]);
+    run.made(2, 0);
+    run.runs(2, "heavy", (0, 95));
+    run.wakes(95, 2, 998);
+    looks(&mut run, 1, 101);
+    run.runs(1, "last", (101, 121));
+    let (critical, estimate) = told(&run.profile(121));
+    let expected = [(2, "heavy", 95), (1, "last", 20)];
+    let expected = expected.map(|(tid, name, ms)| (tid, name.to_owned(), ms));
+    assert_eq!(functions(&critical), expected);
+    // From its end until main looks it stays as long.
+    assert_eq!(estimate, 102);
+}
+
+#[test]
+fn a_lock_that_is_tried_again_and_again_is_one_wait() {
+    let mut run = Run::new(&[(1, "main"), (2, "holder")]);
+    run.made(2, 0);
+    run.runs(2, "heavy", (0, 100));
+    // It waits for 30 ms each time, and is woken in the last.
+    for from in [1, 31, 61, 91] {
+        run.blocked(1, (from, (from + 30).min(100)));
+    }
+    run.wakes(100, 2, 1);
+    run.runs(1, "last", (100, 120));
+    let (critical, estimate) = told(&run.profile(120));
+    let expected = [(2, "heavy", 100), (1, "last", 20)];
+    let expected = expected.map(|(tid, name, ms)| (tid, name.to_owned(), ms));
+    assert_eq!(functions(&critical), expected);
+    assert_eq!(estimate, 100);
+}
+
+#[test]
+fn who_is_asleep_when_the_process_ends_was_not_the_last_to_do_something() {
+    let mut run = Run::new(&[(1, "main"), (2, "timer")]);
+    run.made(2, 0);
+    run.runs(1, "begin", (0, 1));
+    run.blocked(1, (1, 2));
+    run.runs(1, "heavy", (2, 300));
+    // It did not come to its end, and who ended it is not known.
+    run.blocked(2, (1, 301));
+    run.wakes(301, 2, 998);
+    let (critical, estimate) = told(&run.profile(300));
+    assert_eq!(functions(&critical)[1..], [(1, "heavy".to_owned(), 298)]);
+    assert_eq!(estimate, 241);
+}
+
 #[test]
 fn hostile_times_end() {
     let mut run = Run::new(&[(1, "main"), (2, "other")]);

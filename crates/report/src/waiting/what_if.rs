@@ -6,12 +6,13 @@
 //! is done before it gets there. Whoever made a thread that ended waits for its
 //! end, also where it was over before that (`pthread_join` of a thread that has
 //! ended is no wait). Times that no recorded thread ended (timers,
-//! devices) stay as long. A wait for a CPU is as long as what ran there meanwhile;
+//! devices) stay as long, but that of several in a row at one place (a thread that
+//! looks every 20 ms) there are as many as it takes. A wait for a CPU is as long as what ran there meanwhile;
 //! where that was not recorded, other programs took the CPU, which they do as often
 //! for the same CPU time of the thread: the shorter it runs, the shorter it waits.
 
 use super::critical::Ways;
-use super::lives::Off;
+use super::off::Off;
 use prof_profile::{StackId, WaitState};
 use rustc_hash::FxHashMap;
 
@@ -99,8 +100,20 @@ struct Replay<'w, 'p> {
     wakes: FxHashMap<usize, f64>,
     /// When a thread would be made, by its id.
     made: FxHashMap<i32, f64>,
-    /// By who made them: when threads ended, ns, and would end.
-    ended: FxHashMap<i32, Vec<(u64, f64)>>,
+    /// By who made them: threads that ended.
+    ended: FxHashMap<i32, Vec<Ended>>,
+    /// When threads would do something for the last time.
+    ends: FxHashMap<i32, f64>,
+    /// When a thread would begin to wait at the place where it waits again and again.
+    arrived: FxHashMap<i32, f64>,
+}
+
+/// A thread that ended.
+#[derive(Debug, Clone, Copy)]
+struct Ended {
+    at: At,
+    /// What begins to wait from then on has told it to end, ns.
+    told_from: u64,
 }
 
 /// Something that happens to a thread, in the order in which it is played.
@@ -131,6 +144,8 @@ pub(super) fn estimate(ways: &Ways<'_>, is_in: &dyn Fn(StackId) -> bool, factor:
             wakes: FxHashMap::default(),
             made: FxHashMap::default(),
             ended: FxHashMap::default(),
+            ends: FxHashMap::default(),
+            arrived: FxHashMap::default(),
         };
         replay.play()
     };
@@ -233,8 +248,13 @@ impl Replay<'_, '_> {
                 }
                 Happens::Ends => {
                     let would = self.run_to(tid, time);
+                    self.ends.insert(tid, would);
+                    let tick = self.ways.last_tick(tid, time);
                     if let Some(parent) = self.ways.parent(tid) {
-                        self.ended.entry(parent).or_default().push((time, would));
+                        self.ended.entry(parent).or_default().push(Ended {
+                            at: At { was: time, would },
+                            told_from: tick.map_or(u64::MAX, |tick| tick.begin),
+                        });
                     }
                 }
                 Happens::GoesOn(place) => {
@@ -312,7 +332,6 @@ impl Replay<'_, '_> {
 
     /// A wait of a thread is over.
     fn goes_on(&mut self, tid: i32, off: &Off) {
-        let length = off.end.saturating_sub(off.begin) as f64;
         let would = match off.state {
             WaitState::Started => {
                 let made = self.made.get(&tid).copied();
@@ -328,21 +347,35 @@ impl Replay<'_, '_> {
                 arrived + self.for_cpu(off, ratio)
             }
             state if state.is_runnable() => self.run_to(tid, off.begin) + self.for_cpu(off, 1.0),
-            _ => {
-                let arrived = self.run_to(tid, off.begin);
-                let woken = off.wake.and_then(|index| self.wakes.get(&index));
-                let would = match woken {
-                    // What is left of the wait after the wake is for a CPU.
-                    Some(&woken) => arrived.max(woken) + self.after_wake(off),
-                    None => arrived + length,
-                };
-                let ended = self.ended.get(&tid).into_iter().flatten();
-                let before = ended.filter(|&&(time, _)| time <= off.end);
-                before.fold(would, |would, &(_, ended)| would.max(ended))
-            }
+            _ => self.unblocked(tid, off),
         };
         let was = off.end;
         self.at.insert(tid, At { was, would });
+    }
+
+    /// When a thread that was blocked would go on.
+    fn unblocked(&mut self, tid: i32, off: &Off) -> f64 {
+        let ways = self.ways;
+        let length = off.end.saturating_sub(off.begin) as f64;
+        let arrived = self.run_to(tid, off.begin);
+        if off.ticks == 0 {
+            self.arrived.insert(tid, arrived);
+        }
+        // How often it waits until then follows from when that is.
+        let first = self.arrived.get(&tid).copied().unwrap_or(arrived);
+        let woken = off.wake.and_then(|index| self.wakes.get(&index));
+        let looked = ways.looked_for(tid, off).filter(|_| woken.is_none());
+        let looked = looked.and_then(|(other, time)| Some((*self.ends.get(&other)?, time)));
+        let would = match (woken, looked) {
+            // What is left of the wait after the wake is for a CPU.
+            (Some(&woken), _) => first.max(woken) + self.after_wake(off),
+            (None, Some((ended, time))) => first.max(ended) + off.end.saturating_sub(time) as f64,
+            (None, None) => arrived + length,
+        };
+        let ended = self.ended.get(&tid).into_iter().flatten();
+        let waited_for = |it: &&Ended| it.at.was <= off.end && off.begin < it.told_from;
+        let before = ended.filter(waited_for);
+        before.fold(would, |would, it| would.max(it.at.would))
     }
 
     /// How long a wait went on after who waited was woken, ns.
