@@ -3,7 +3,7 @@
 //! The program (`fixtures/programs/locks.c`) tells where its locks are and how
 //! long it waited for each.
 
-use crate::oracle::{compiled, may_record_all, prof_command, scratch};
+use crate::oracle::{compiled, may_record_all, prof, prof_command, scratch};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -77,7 +77,7 @@ fn locks_have_their_variables_their_waiters_and_who_released_them() {
     let output = prof_command()
         .args(["record", "--off-cpu=only", "--wakers", "-o"])
         .arg(&file)
-        .arg(program)
+        .arg(&program)
         .output()
         .expect("prof starts");
     assert!(output.status.success(), "{output:?}");
@@ -123,6 +123,7 @@ fn locks_have_their_variables_their_waiters_and_who_released_them() {
         );
         check_holders(lock, name);
     }
+    check_filters(&file, &program);
     let text = report(&file, &["--locks"]);
     assert!(text.contains("mutex shared_state+0x40"), "{text}");
     assert!(text.contains("100.0 % held by holder ("), "{text}");
@@ -130,6 +131,45 @@ fn locks_have_their_variables_their_waiters_and_who_released_them() {
     assert!(
         text.lines().all(|line| line.chars().count() <= 240),
         "{text}"
+    );
+}
+
+fn path_of(file: &Path) -> &str {
+    file.to_str().expect("UTF-8")
+}
+
+/// What filters leave of waits is told, and no other.
+fn check_filters(file: &Path, program: &Path) {
+    // Of a name the kernel keeps 15 bytes.
+    let name = program.file_name().expect("a file").to_string_lossy();
+    let name = &name[..name.len().min(15)];
+    let waited = |filter: &[&str]| -> u64 {
+        let shown = report(file, &[&["--locks", "--json"], filter].concat());
+        let json: Value = serde_json::from_str(&shown).expect("JSON");
+        let locks = json["locks"].as_array().expect("locks").iter();
+        locks.map(|lock| number(&lock["wait_ns"])).sum()
+    };
+    let [all, holder, other] = [&[][..], &["--comms", "holder"], &["--comms", name]].map(waited);
+    assert_eq!(holder + other, all);
+    assert!(other > holder, "{holder} {other}");
+    let half = waited(&["--time", "0%-50%"]);
+    assert!(half > 0 && half < all, "{half} of {all}");
+    let chains = |filter: &[&str]| report(file, &[&["--wakers"], filter].concat());
+    assert!(chains(&[]).contains("ended by holder"), "{}", chains(&[]));
+    let of_holder = chains(&["--comms", "holder"]);
+    assert!(!of_holder.contains(&format!(" {name}: ")), "{of_holder}");
+    let path = |filter: &[&str]| -> u64 {
+        let shown = report(file, &[&["--critical-path", "--json"], filter].concat());
+        let json: Value = serde_json::from_str(&shown).expect("JSON");
+        number(&json["elapsed_ns"])
+    };
+    let (whole, half) = (path(&[]), path(&["--time", "0%-50%"]));
+    assert!(half < whole * 6 / 10, "{half} of {whole}");
+    let refused = prof(&["report", "-f", "-i", path_of(file), "--locks", "-s", "comm"]);
+    assert!(
+        refused.code == 2 && refused.stderr.contains("--comms"),
+        "{}",
+        refused.stderr
     );
 }
 

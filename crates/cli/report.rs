@@ -368,11 +368,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
         })?;
         return Ok(loaded.outcome);
     }
-    if args.locks {
-        return waiting::locks(args, profile, loaded.outcome);
-    }
-    if args.wakes.is_given() {
-        return waiting::wakes(args, profile, loaded.outcome);
+    if args.locks || args.wakes.is_given() {
+        return waiting::run(args, (profile, &options.selection), loaded.outcome);
     }
     if args.form.is_page() {
         if !args.form.firefox {
@@ -448,7 +445,7 @@ fn load(args: &Args, is_terminal: bool) -> anyhow::Result<Loaded> {
     let symbolizer = Arc::new(args.names.symbolizer());
     let progress = ProgressLine::start();
     let detail = args.detail();
-    let is_of_each_wait = args.locks || args.missing || args.wakes.is_given();
+    let is_of_each_wait = args.missing || args.wakes.is_given();
     let input = args.clock.of(&args.input);
     let input = match is_of_each_wait {
         true => input,

@@ -55,7 +55,7 @@ impl Args {
     }
 
     /// The first option that shapes text, and of which the terminal UI knows nothing.
-    fn of_text(&self) -> Option<&'static str> {
+    pub(super) fn of_text(&self) -> Option<&'static str> {
         let (columns, filters) = (&self.columns, &self.filters);
         let given = [
             ("--sort", columns.sort.is_some()),

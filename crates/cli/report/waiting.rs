@@ -5,7 +5,8 @@ use crate::outcome::Outcome;
 use crate::pager::text_columns;
 use prof_profile::{Clock, Profile};
 use prof_report::Format;
-use prof_report::waiting::{self, Change, path_text, text};
+use prof_report::model::Selection;
+use prof_report::waiting::{self, Change, Kept, path_text, text};
 use std::io::{self, BufWriter, Write};
 
 /// Views of who ended waits.
@@ -50,8 +51,31 @@ fn change(text: &str) -> Result<Change, String> {
     parsed.ok_or_else(|| "write a function and a change, such as parse=-20%".to_owned())
 }
 
+/// Writes the view that is asked for, of what filters let pass.
+pub(super) fn run(
+    args: &Args,
+    (profile, selection): (&Profile, &Selection),
+    outcome: Outcome,
+) -> anyhow::Result<Outcome> {
+    if let Some(option) = args.of_text() {
+        return Err(usage(format!(
+            "{option} shapes tables, which this view is none of; what it shows is chosen by --comms, \
+             --pid, --tid, --time and -C"
+        )));
+    }
+    let of = (profile, &Kept::of(profile, selection));
+    match args.locks {
+        true => locks(args, of, outcome),
+        false => wakes(args, of, outcome),
+    }
+}
+
 /// Writes what wakes tell.
-pub(super) fn wakes(args: &Args, profile: &Profile, outcome: Outcome) -> anyhow::Result<Outcome> {
+fn wakes(
+    args: &Args,
+    (profile, kept): (&Profile, &Kept),
+    outcome: Outcome,
+) -> anyhow::Result<Outcome> {
     needs_waits(profile, "this view", "--off-cpu --wakers")?;
     if profile.wakes.is_empty() {
         return Err(usage(
@@ -61,7 +85,7 @@ pub(super) fn wakes(args: &Args, profile: &Profile, outcome: Outcome) -> anyhow:
     }
     let is_json = args.form.format() == Format::Json;
     if args.wakes.wakers {
-        let chains = waiting::chains(profile);
+        let chains = waiting::chains(profile, kept);
         return shown(outcome, |out| match is_json {
             true => path_text::write_chains_json(&chains, out),
             false => path_text::write_chains(&chains, columns(), out),
@@ -84,7 +108,7 @@ pub(super) fn wakes(args: &Args, profile: &Profile, outcome: Outcome) -> anyhow:
             )));
         }
     }
-    let Some(critical) = waiting::critical(profile, change) else {
+    let Some(critical) = waiting::critical(profile, kept, change) else {
         return Err(usage(
             "the recording has no thread that was seen to wait and go on",
         ));
@@ -96,9 +120,13 @@ pub(super) fn wakes(args: &Args, profile: &Profile, outcome: Outcome) -> anyhow:
 }
 
 /// Writes the locks that threads waited for.
-pub(super) fn locks(args: &Args, profile: &Profile, outcome: Outcome) -> anyhow::Result<Outcome> {
+fn locks(
+    args: &Args,
+    (profile, kept): (&Profile, &Kept),
+    outcome: Outcome,
+) -> anyhow::Result<Outcome> {
     needs_waits(profile, "--locks", "--off-cpu")?;
-    let locks = waiting::locks(profile);
+    let locks = waiting::locks(profile, kept);
     shown(outcome, |out| match args.form.format() {
         Format::Json => text::write_locks_json(profile, &locks, out),
         _ => text::write_locks(profile, &locks, columns(), out),

@@ -121,7 +121,7 @@ impl<S: Fn(Answer) -> bool> Server<'_, S> {
                 Ask::Code(function) => Answer::Code(Box::new(code(&scene, function, self.source))),
                 Ask::Sure(relative) => Answer::Sure(Arc::new(certainties(&scene, relative))),
                 Ask::Changes(sides) => Answer::Changes(Arc::new(changes(&scene, sides))),
-                Ask::Locks => Answer::Locks(locks(profile)),
+                Ask::Locks => Answer::Locks(locks(&scene)),
                 Ask::Write(write) => Answer::Wrote(writing::perform(&scene, write)),
             };
             if !(self.send)(answer) {
@@ -161,10 +161,12 @@ fn see(profile: &Arc<Profile>, scene: &Scene<'_>) -> Seen {
 const COLUMNS: usize = 80;
 
 /// The locks that threads waited for, as `report --locks` has them.
-fn locks(profile: &Profile) -> Vec<String> {
+fn locks(scene: &Scene<'_>) -> Vec<String> {
     let mut text = Vec::new();
+    let profile = scene.profile();
+    let locks = waiting::locks(profile, &waiting::Kept::of(profile, scene.selection()));
     // Nothing written to memory fails.
-    let _ = waiting::text::write_locks(profile, &waiting::locks(profile), COLUMNS, &mut text);
+    let _ = waiting::text::write_locks(profile, &locks, COLUMNS, &mut text);
     let text = String::from_utf8_lossy(&text);
     let lines = text.lines().map(|line| line.trim_start_matches("# "));
     lines

@@ -236,6 +236,18 @@ pub fn any_sample_passes(profile: &Profile, selection: &Selection) -> bool {
     samples.any(|sample| sieve.fate(&sample) == Fate::Shown)
 }
 
+/// By row: whether a selection shows the sample, of whichever event that is.
+pub fn shown_rows(profile: &Profile, selection: &Selection) -> Vec<bool> {
+    let cut = CutStacks::new(profile, selection.cut.as_ref());
+    let mut sieve = Sieve::new(profile, selection, cut.as_ref());
+    let rows = profile.samples.iter().enumerate();
+    let is_shown = |(row, sample): (usize, Sample)| {
+        let passes = selection.filter.takes(profile.samples.detail(row));
+        passes && sieve.fate(&sample) == Fate::Shown
+    };
+    rows.map(is_shown).collect()
+}
+
 /// Which events have samples in the scope of a selection.
 pub(crate) struct EventsInScope {
     /// By `EventId`; empty where the scope is all there is.

@@ -42,7 +42,7 @@ pub(crate) use first_places::first_places;
 pub use grow::{Direction, GrowId, Growth, Seed};
 pub use heat::{Heat, HeatRow, HeatRows};
 pub(crate) use judge::EventsInScope;
-pub use judge::any_sample_passes;
+pub use judge::{any_sample_passes, shown_rows};
 pub use parts::{Part, Parts};
 pub use paths::NodeId;
 pub use rows::{Row, RowKey, Rows, RowsOptions};

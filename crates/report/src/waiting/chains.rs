@@ -1,6 +1,7 @@
 //! Who ended waits, and what those threads had waited for before: chains of
 //! waiting.
 
+use super::kept::Kept;
 use super::lives::Lives;
 use super::off::Off;
 use super::places;
@@ -55,8 +56,8 @@ pub struct Chain {
 }
 
 /// The chains of waiting of a profile in which wakes were recorded, most time
-/// first.
-pub fn chains(profile: &Profile) -> Vec<Chain> {
+/// first: those of waits that are kept, whoever ended them.
+pub fn chains(profile: &Profile, kept: &Kept) -> Vec<Chain> {
     let lives = Lives::of(profile);
     let mut seen = Seen {
         profile,
@@ -66,7 +67,8 @@ pub fn chains(profile: &Profile) -> Vec<Chain> {
     };
     let mut sums: FxHashMap<Vec<u32>, (u64, u64)> = FxHashMap::default();
     for (tid, offs) in lives.threads() {
-        for off in offs.iter().filter(|off| off.state == WaitState::Blocked) {
+        let blocked = offs.iter().filter(|off| off.state == WaitState::Blocked);
+        for off in blocked.filter(|off| kept.has(off.row)) {
             let chain = seen.chain(tid, off);
             let period = profile.samples.get(off.row).map_or(0, |row| row.period);
             let wait = profile.samples.wait_at(off.row);

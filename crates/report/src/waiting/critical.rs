@@ -10,6 +10,7 @@
 //!  B  ──wait─╨══════╝                  B was woken by A, A by B
 //! ```
 
+use super::kept::Kept;
 use super::lives::Lives;
 use super::off::Off;
 use super::runs::Runs;
@@ -91,10 +92,11 @@ pub(super) struct Ways<'p> {
 }
 
 impl<'p> Ways<'p> {
-    /// `None` if no thread was seen to wait or to be woken.
-    pub(super) fn of(profile: &'p Profile) -> Option<Self> {
+    /// Of the time of what is kept, by its threads and all that they waited for; `None`
+    /// if no thread was seen to wait or to be woken.
+    pub(super) fn of(profile: &'p Profile, kept: &Kept) -> Option<Self> {
         let lives = Lives::of(profile);
-        let (begin, end, last) = bounds(profile, &lives)?;
+        let (begin, end, last) = bounds(profile, &lives, kept)?;
         let mut ways = Self {
             profile,
             runs: Runs::of(profile, &lives, (begin, end)),
@@ -296,16 +298,25 @@ fn push(steps: &mut Vec<Step>, tid: i32, (from, to): (u64, u64), doing: Doing) {
     }
 }
 
-/// When the run began and ended, and the thread that was the last to do
+/// When what is kept began and ended, and the thread of it that was the last to do
 /// something.
-fn bounds(profile: &Profile, lives: &Lives) -> Option<(u64, u64, i32)> {
-    let firsts = lives.threads().filter_map(|(_, offs)| offs.first());
-    let mut begin = firsts.map(|off| off.begin).min()?;
-    let mut last = (0, 0);
+fn bounds(profile: &Profile, lives: &Lives, kept: &Kept) -> Option<(u64, u64, i32)> {
+    let threads = (!kept.is_all()).then(|| kept.threads(profile));
+    let is_known = |tid: i32| {
+        let is_kept = threads
+            .as_ref()
+            .is_none_or(|threads| threads.contains(&tid));
+        is_kept && tid > 0 && !lives.thread(tid).is_empty()
+    };
+    let (mut begin, mut last) = (u64::MAX, (0, 0));
+    if kept.is_all() {
+        let firsts = lives.threads().filter_map(|(_, offs)| offs.first());
+        begin = firsts.map(|off| off.begin).min()?;
+    }
     for (row, sample) in profile.samples.iter().enumerate() {
         let tid = profile.task(sample.task).tid;
         let wait = profile.samples.wait_at(row);
-        if tid <= 0 || lives.thread(tid).is_empty() {
+        if !is_known(tid) || !kept.has(row) {
             continue;
         }
         let length = profile.samples.wait_length(row).unwrap_or(0);
@@ -317,7 +328,7 @@ fn bounds(profile: &Profile, lives: &Lives) -> Option<(u64, u64, i32)> {
     }
     for wake in profile.wakes.iter().filter(|wake| !wake.in_interrupt) {
         let tid = profile.task(wake.task).tid;
-        if !lives.thread(tid).is_empty() {
+        if is_known(tid) && kept.holds_time(wake.time) {
             last = last.max((wake.time, tid));
             begin = begin.min(wake.time);
         }

@@ -355,6 +355,7 @@ fn add_stack(profile: &mut Profile, place: LocationId) -> Option<StackId> {
 #[cfg(test)]
 mod tests {
     use super::{FOLDED, LockKind, fold};
+    use crate::waiting::Kept;
     use crate::waiting::locks;
     use prof_profile::{
         Avma, Event, EventId, Futex, FutexId, Profile, Sample, Thread, Wait, WaitKind, WaitState,
@@ -457,9 +458,9 @@ mod tests {
         let lock = "app:start;app:worker;app:job;libc.so.6:pthread_mutex_lock";
         let waits = [(2, LOOP, QUEUE), (3, LOOP, QUEUE), (3, lock, 64)];
         let mut profile = profile(&waits);
-        assert_eq!(locks(&profile).list.len(), 3);
+        assert_eq!(locks(&profile, &Kept::default()).list.len(), 3);
         fold(&mut profile);
-        let told = locks(&profile);
+        let told = locks(&profile, &Kept::default());
         assert_eq!((told.idle, told.idle_ns), (2, 2 * MS));
         assert_eq!(told.list.len(), 1);
         assert_eq!(told.list[0].kind, LockKind::Mutex);

@@ -1,5 +1,6 @@
 //! Locks: waits for futexes by the word in memory that they were at.
 
+use super::kept::Kept;
 use super::lives::Lives;
 use super::places;
 use prof_profile::{FutexId, Profile, StackId, TaskId, WaitKind, Wake};
@@ -189,8 +190,8 @@ struct Sum {
     by_holder: FxHashMap<i32, Waited>,
 }
 
-/// The futexes that threads waited at.
-pub fn locks(profile: &Profile) -> Locks {
+/// The futexes that threads waited at, in the waits that are kept.
+pub fn locks(profile: &Profile, kept: &Kept) -> Locks {
     let mut sums: FxHashMap<FutexId, Sum> = FxHashMap::default();
     let (mut unknown, mut idle) = ((0_u64, 0_u64), (0_u64, 0_u64));
     let mut folded: FxHashMap<StackId, bool> = FxHashMap::default();
@@ -199,6 +200,7 @@ pub fn locks(profile: &Profile) -> Locks {
     for (tid, off) in lives
         .threads()
         .flat_map(|(tid, offs)| offs.iter().map(move |off| (tid, off)))
+        .filter(|(_, off)| kept.has(off.row))
     {
         let (Some(sample), Some(wait)) = (
             profile.samples.get(off.row),

@@ -4,6 +4,7 @@
 pub mod chains;
 mod critical;
 pub mod idle;
+mod kept;
 mod lane_map;
 pub mod lanes;
 mod lives;
@@ -18,6 +19,7 @@ pub mod text;
 mod what_if;
 
 pub use chains::chains;
+pub use kept::Kept;
 pub use lane_map::{Cell, LaneMap};
 pub use lanes::{Doing, Lane, Lanes, Span};
 pub use lives::Lives;

@@ -2,6 +2,7 @@
 
 use super::chains::{Chain, Ended, Link};
 use super::critical::{Doing, Path, Step, Ways};
+use super::kept::Kept;
 use super::places::{line, own, shown, time};
 use super::what_if::{self, Estimate};
 use crate::{escape, harmless_json};
@@ -217,10 +218,10 @@ impl Change {
     }
 }
 
-/// The critical path of a profile in which waits and wakes were recorded;
-/// `None` if there is none.
-pub fn critical(profile: &Profile, change: Option<&Change>) -> Option<Critical> {
-    let ways = Ways::of(profile)?;
+/// The critical path of a profile in which waits and wakes were recorded, up to the end
+/// of what is kept; `None` if there is none.
+pub fn critical(profile: &Profile, kept: &Kept, change: Option<&Change>) -> Option<Critical> {
+    let ways = Ways::of(profile, kept)?;
     let path = ways.path();
     let parts = parts(&ways, &path);
     Some(Critical {

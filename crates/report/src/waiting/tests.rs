@@ -1,5 +1,6 @@
 //! Runs drawn by hand whose critical paths are known.
 
+use super::Kept;
 use super::path_text::{Change, Critical, critical};
 use prof_profile::{
     Event, EventId, Profile, Sample, StackId, TaskId, Thread, Wait, WaitKind, WaitState, Wake,
@@ -159,7 +160,7 @@ fn less(function: &str, factor: f64) -> Change {
 
 /// The path, and the estimate in ms of what `heavy` with a fifth less gives.
 fn told(profile: &Profile) -> (Critical, u64) {
-    let critical = critical(profile, Some(&less("heavy", 0.8))).expect("a path");
+    let critical = critical(profile, &Kept::default(), Some(&less("heavy", 0.8))).expect("a path");
     assert!(
         critical.on_path_ns * 100 >= critical.elapsed_ns * 98,
         "{critical:?}"
@@ -199,7 +200,7 @@ fn a_function_is_told_apart_by_who_called_it() {
     // The same but for what is far out.
     run.runs(1, "one;app:c;app:b;app:a;app:leaf", (90, 95));
     run.runs(1, "two;app:c;app:b;app:a;app:leaf", (95, 100));
-    let critical = critical(&run.profile(100), None).expect("a path");
+    let critical = critical(&run.profile(100), &Kept::default(), None).expect("a path");
     let parts = critical.parts.iter().filter(|part| part.doing == "running");
     let parts: Vec<(String, u64, bool)> = parts
         .map(|part| {
@@ -501,6 +502,6 @@ fn hostile_times_end() {
         run.wakes(5, 2, 1);
         run.waits(1, WaitState::Preempted, WaitKind::Cpu, (at, at + 7));
     }
-    let critical = critical(&run.profile(12), Some(&less("wait", 0.0)));
+    let critical = critical(&run.profile(12), &Kept::default(), Some(&less("wait", 0.0)));
     assert!(critical.is_some());
 }
