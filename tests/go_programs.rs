@@ -112,3 +112,45 @@ fn name(line: &str) -> Option<&str> {
     u64::from_str_radix(address, 16).ok()?;
     words.next()
 }
+
+#[test]
+fn c_code_with_frame_pointers_is_followed_to_the_goroutine_that_called_it() {
+    let name = "c_code_with_frame_pointers_is_followed_to_the_goroutine_that_called_it";
+    if !have(name, "go") || !have(name, "gcc") {
+        return;
+    }
+    let program = scratch().join("calls-c");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/programs/calls-c.go");
+    let mut build = Command::new("go");
+    let build = build.args(["build", "-o"]).arg(&program).arg(source);
+    let build = build.env("CGO_CFLAGS", "-O2 -g -fno-omit-frame-pointer");
+    let build = build.env("GO111MODULE", "off").output().expect("go starts");
+    assert!(build.status.success(), "{build:?}");
+    let file = scratch().join("calls-c.data");
+    let mut record = prof_command();
+    record.args(["record", "-q", "-g", "-F", "999", "-o"]);
+    let record = record.arg(&file).arg(&program).output();
+    assert!(record.expect("prof starts").status.success());
+    let file = file.to_str().expect("UTF-8");
+    let shown = prof(&["script", "-f", "-i", file, "-F", "ip,sym"]);
+    let text = shown.succeeded("prof script").text();
+    let of_c = || {
+        text.split("\n\n")
+            .filter(|chain| chain.contains("_Cfunc_c"))
+    };
+    let count = of_c().count();
+    assert!(count > 100, "{text}");
+    for (called, caller) in [
+        ("_Cfunc_cwork", "main.viaA"),
+        ("_Cfunc_cother", "main.viaB"),
+    ] {
+        let calls = of_c().filter(|chain| chain.contains(called));
+        let wrong = calls.filter(|chain| {
+            let ends = chain.contains("main.main") && chain.contains("runtime.goexit");
+            ends && (!chain.contains(caller) || !chain.contains("runtime.cgocall"))
+        });
+        assert_eq!(wrong.count(), 0, "{text}");
+    }
+    let whole = of_c().filter(|chain| chain.contains("main.main")).count();
+    assert!(whole * 100 >= count * 97, "{whole} of {count}");
+}

@@ -47,6 +47,8 @@ pub(super) struct Trial {
     pub(super) unsure: Vec<(u64, u64)>,
     /// What is learnt of calls if it turns out to be sure.
     pub(super) links: Vec<Link>,
+    /// How it ends with what is proven alone.
+    pub(super) otherwise: ChainEnd,
 }
 
 /// How a trial stands.
@@ -301,6 +303,7 @@ mod tests {
             proven: 1,
             unsure: Vec::new(),
             links: vec![5],
+            otherwise: ChainEnd::Unproven,
         }
     }
 

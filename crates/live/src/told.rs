@@ -19,6 +19,9 @@
 //! So what another stack held is known, too: that of a goroutine whose thread
 //! is on the system stack.
 //!
+//! A function that switches stacks leaves the frame pointer as it is: the kernel tells
+//! of it and then of its caller's caller. Where it returns to follows in the same way.
+//!
 //! A function without a frame, as the write barriers of some registers, saves
 //! no frame pointer: the kernel tells of it and then of its caller's caller. That
 //! names the caller by its call, and the code of the caller where it returns to,
@@ -38,11 +41,17 @@ pub(super) fn words<F: OpenFile>(
     if sample.state.registers.machine() != Machine::X86_64 {
         return words;
     }
-    let Some((first, frames)) = beyond_copy(sample) else {
+    let Some((first, switching, frames)) = beyond_copy(sample) else {
         return words;
     };
     let mut nothing = ();
     let (unwinder, mut process) = stacks.at(sample.processes, &sample.state, &mut nothing);
+    if let (Some(switching), Some(&outer)) = (switching, frames.first())
+        && let Some((caller, of_caller)) =
+            unwinder.go_switched(Machine::X86_64, (switching, outer), &mut process)
+    {
+        words.push((first.wrapping_sub(8).wrapping_sub(of_caller), caller));
+    }
     let mut slot = first;
     for (index, &pc) in frames.iter().enumerate() {
         words.push((slot, pc));
@@ -73,9 +82,10 @@ pub(super) fn words<F: OpenFile>(
     words
 }
 
-/// Where the first return address stands that was not copied, and those from
-/// it on, if the kernel followed what was copied as it is.
-fn beyond_copy<'a>(sample: &ThreadSample<'a>) -> Option<(u64, &'a [u64])> {
+/// Where the first return address stands that was not copied, the call before the last
+/// one that was, and those from the first on, if the kernel followed what was copied as
+/// it is.
+fn beyond_copy<'a>(sample: &ThreadSample<'a>) -> Option<(u64, Option<Avma>, &'a [u64])> {
     let registers = &sample.state.registers;
     let (&pc, mut frames) = sample.frames.split_first()?;
     if pc != registers.pc() {
@@ -83,17 +93,19 @@ fn beyond_copy<'a>(sample: &ThreadSample<'a>) -> Option<(u64, &'a [u64])> {
     }
     let copied = sample.copied();
     let mut fp = registers.fp()?;
+    let mut last = None;
     while let Some((&pc, rest)) = frames.split_first() {
         let slot = fp.checked_add(8)?;
         if !fp.is_multiple_of(8) {
             return None;
         }
         match copied.word(slot, 8) {
-            None => return Some((slot, frames)),
+            None => return Some((slot, last, frames)),
             Some(word) if word == pc => {}
             Some(_) => return None,
         }
         fp = copied.word(fp, 8)?;
+        last = Some(Avma(pc.wrapping_sub(1)));
         frames = rest;
     }
     None

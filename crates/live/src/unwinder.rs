@@ -601,7 +601,7 @@ impl LiveUnwinder {
             }
         };
         let whole = candidate(&mut self.chain, end);
-        let proven = candidate(&mut self.proven, ChainEnd::Unproven);
+        let proven = candidate(&mut self.proven, trial.otherwise);
         self.outbox
             .try_out(trial, self.chains.drain(), whole, proven);
     }

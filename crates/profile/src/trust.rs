@@ -26,13 +26,16 @@ pub enum ChainEnd {
     BadUnwindInfo,
     /// Nothing proved the next frame, so none was made up.
     Unproven,
+    /// The thread was on another stack than its callers', which was not copied: C code
+    /// that Go called.
+    OtherStack,
     /// No user part was recorded.
     NotRecorded,
 }
 
 impl ChainEnd {
     /// All of them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Root,
         Self::BrokenFramePointers,
         Self::StackCut,
@@ -42,6 +45,7 @@ impl ChainEnd {
         Self::FileMissing,
         Self::BadUnwindInfo,
         Self::Unproven,
+        Self::OtherStack,
         Self::NotRecorded,
     ];
 
@@ -57,6 +61,7 @@ impl ChainEnd {
             Self::FileMissing => "FileMissing",
             Self::BadUnwindInfo => "BadUnwindInfo",
             Self::Unproven => "Unproven",
+            Self::OtherStack => "OtherStack",
             Self::NotRecorded => "NotRecorded",
         }
     }

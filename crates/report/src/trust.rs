@@ -499,6 +499,11 @@ fn chain_end_of_any(end: ChainEnd) -> (&'static str, &'static str) {
             "what was found as the caller may be wrong, so it is left out",
             "",
         ),
+        ChainEnd::OtherStack => (
+            "C code that Go called, or Go's runtime, is on a stack of its own, and its callers' had \
+             changed when it was read",
+            "build C code with frame pointers (CGO_CFLAGS=\"-O2 -g -fno-omit-frame-pointer\")",
+        ),
         ChainEnd::NotRecorded => ("no user stack was recorded", "record with -g"),
         _ => ("the reason is not known to this version", ""),
     }

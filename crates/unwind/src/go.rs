@@ -175,6 +175,26 @@ pub(crate) fn caller_of_frameless(
     only_call(unwinder, machine, (entry, None), outer, process)
 }
 
+/// The same of the Go function at `at`, which switches stacks.
+pub(crate) fn caller_of_switching(
+    unwinder: &mut Unwinder,
+    machine: Machine,
+    (at, outer): (Avma, u64),
+    process: &mut impl Process,
+) -> Option<(u64, u64)> {
+    let place = process.place(at);
+    let CodeAt::Dso { id, bias } = place else {
+        return None;
+    };
+    if !switches_stacks(unwinder, (place, at), machine) {
+        return None;
+    }
+    let svma = bias.to_svma(at);
+    let start = unwinder.dsos.get_mut(id)?.function(svma, machine)?;
+    let entry = at.0.wrapping_sub(svma.0.wrapping_sub(start.0));
+    only_call(unwinder, machine, (entry, None), outer, process)
+}
+
 /// The caller of the function at `entry`, which left the frame pointer as it
 /// was: the one return address below it whose call goes to `entry` from a
 /// frame that ends where the frame pointer says.

@@ -93,6 +93,17 @@ impl Unwinder {
         })
     }
 
+    /// Whether a frame at `at` is of a Go function that switches stacks.
+    pub fn switches_go_stacks(
+        &mut self,
+        machine: Machine,
+        at: Avma,
+        process: &mut impl Process,
+    ) -> bool {
+        let place = process.place(at);
+        crate::go::switches_stacks(self, (place, at), machine)
+    }
+
     /// Of the Go function at `at`, which has no frame, and which the function
     /// called that returns to `outer`: where it returns to, and the size of that
     /// frame as [`Unwinder::go_frame`] tells it. `None` unless there is one such
@@ -104,6 +115,16 @@ impl Unwinder {
         process: &mut impl Process,
     ) -> Option<(u64, u64)> {
         crate::go::caller_of_frameless(self, machine, (at, outer), process)
+    }
+
+    /// The same of the Go function at `at`, which switches stacks (`asmcgocall`).
+    pub fn go_switched(
+        &mut self,
+        machine: Machine,
+        (at, outer): (Avma, u64),
+        process: &mut impl Process,
+    ) -> Option<(u64, u64)> {
+        crate::go::caller_of_switching(self, machine, (at, outer), process)
     }
 
     /// Whether a frame is in the code of V8 that makes the frame of the

@@ -22,7 +22,7 @@ use crate::user_chain::{SharedFrames, UserChain};
 use crate::wanted::Wanted;
 pub(super) use named::NamedRange;
 use named::{FrameAt, Names};
-use prof_profile::ChainEnd;
+use prof_profile::{Avma, ChainEnd};
 use prof_unwind::Cursor;
 use std::ops::Range;
 use walk::{Walk, straight_slots};
@@ -162,6 +162,7 @@ impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
         if depends_on_memory(decided.end) {
             self.note_reached(sample.tid, decided.end == ChainEnd::Root, has_pieces);
         }
+        self.tell_other_stack(sample, &found.frames, &mut decided);
         out.clear();
         self.name(sample, &found.frames, &mut out.inner);
         out.outer.append(&mut found.shared);
@@ -174,6 +175,37 @@ impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
         }
         self.found = found;
         decided
+    }
+
+    /// Tells of a chain that ends, or may have to, in a function that has left its
+    /// callers' stack that this is why.
+    fn tell_other_stack(
+        &mut self,
+        sample: &ThreadSample<'_>,
+        frames: &[FrameAt],
+        decided: &mut Decided,
+    ) {
+        let (end, kept) = match &mut decided.trial {
+            Some(trial) => (&mut trial.otherwise, trial.proven),
+            None => (&mut decided.end, frames.len()),
+        };
+        if !matches!(end, ChainEnd::StackCut | ChainEnd::Unproven) {
+            return;
+        }
+        let Some(last) = kept.checked_sub(1).and_then(|last| frames.get(last)) else {
+            return;
+        };
+        let (machine, at) = (
+            sample.state.registers.machine(),
+            Avma(last.pc.saturating_sub(1)),
+        );
+        let mut nothing = ();
+        let (unwinder, mut process) = self
+            .stacks
+            .at(sample.processes, &sample.state, &mut nothing);
+        if kept > 1 && unwinder.switches_go_stacks(machine, at, &mut process) {
+            *end = ChainEnd::OtherStack;
+        }
     }
 
     /// Whether frames of a process have names that their runtime knows.

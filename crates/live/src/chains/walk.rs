@@ -260,6 +260,7 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
             proven,
             unsure: Vec::new(),
             links: Vec::new(),
+            otherwise: ChainEnd::Unproven,
         })
     }
 
