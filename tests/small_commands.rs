@@ -247,6 +247,77 @@ fn build_ids_are_put_in_and_nothing_else_changes() {
     );
 }
 
+/// A stream of perf's, which has two events (that of tasks is one of its own).
+fn stream(test: &str, options: &[&str]) -> Option<Vec<u8>> {
+    let all = [
+        &["record", "-q", "-a", "-o", "-"],
+        options,
+        &["sleep", "0.2"],
+    ]
+    .concat();
+    let made = perf(&all);
+    if made.code != 0 || made.stdout.is_empty() {
+        skipped(test, "perf cannot record a stream of all that runs here");
+        return None;
+    }
+    Some(made.stdout)
+}
+
+#[test]
+fn streams_keep_their_events_formats_and_headers() {
+    let test = "streams_keep_their_events_formats_and_headers";
+    if !have(test, "perf") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
+    let [from, file, again] = ["from", "file", "again"].map(path);
+    let mut events = vec!["cpu-clock"];
+    if Path::new("/sys/kernel/tracing/events/sched").exists() {
+        events.push("sched:sched_switch");
+    }
+    for event in events {
+        let Some(bytes) = stream(test, &["-e", event]) else {
+            return;
+        };
+        std::fs::write(&from, bytes).expect("written");
+        let expected = perf(&["script", "-i", &from])
+            .succeeded("perf script")
+            .text();
+        assert!(expected.lines().count() > 3, "{expected}");
+        prof(&["inject", "-b", "-i", &from, "-o", &file]).succeeded("prof inject -b");
+        let piped = prof(&["inject", "-b", "-i", &from, "-o", "-"]);
+        std::fs::write(&again, piped.stdout).expect("written");
+        for made in [&file, &again] {
+            let theirs = perf(&["script", "-i", made])
+                .succeeded("perf script")
+                .text();
+            assert_eq!(theirs, expected, "{event}");
+        }
+        let header = prof(&["report", "--header-only", "-i", &file]).text();
+        assert!(
+            header.contains("# hostname : ") && header.contains("# cmdline : "),
+            "{header}"
+        );
+        // Names go into what is no finished file, too.
+        let packed = path("packed.zst");
+        prof(&["archive", "-i", &from, "-o", &packed]).succeeded("prof archive");
+        let script = |file: &str| {
+            prof(&["script", "-i", file])
+                .succeeded("prof script")
+                .text()
+        };
+        assert_eq!(script(&packed), script(&from), "{event}");
+        let refused = prof(&["archive", "--in-place", "-i", &from]);
+        assert_eq!(refused.code, 1);
+        assert!(
+            refused.stderr.contains("prof archive -i"),
+            "{}",
+            refused.stderr
+        );
+    }
+}
+
 #[test]
 fn stacks_become_chains_that_every_perf_shows() {
     let test = "stacks_become_chains_that_every_perf_shows";

@@ -107,6 +107,14 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
     let outcome = input.say_damages(&reader);
     drop(reader);
     if args.in_place {
+        if !input.open()?.takes_sections() {
+            bail!(
+                "{} is a stream, was not finished, or has something else at its end: no names can \
+                 be added to it\n  try: prof archive{}   (packs a finished copy)",
+                input.name(),
+                input.option()
+            );
+        }
         let path = input.path.clone();
         embed(&input, &path, wish)?;
         return Ok(outcome);
@@ -149,7 +157,7 @@ pub(crate) fn redact_in_place(path: &Path, names: Option<Wish>) -> anyhow::Resul
     let input = Input::of_file(path.to_owned());
     let redaction: Arc<Redaction> = Arc::default();
     let part = TemporaryFile(with(path, ".part"));
-    redacted(&input, &part.0, Arc::clone(&redaction))?;
+    rewritten(&input, &part.0, Some(Arc::clone(&redaction)))?;
     let embedded = match names {
         Some(wish) => {
             let redaction = Some(redaction);
@@ -169,8 +177,10 @@ pub(crate) fn redact_in_place(path: &Path, names: Option<Wish>) -> anyhow::Resul
 /// A copy of the recording with what is wished for in it.
 fn write_named(input: &Input, to: &Path, wish: Wish) -> anyhow::Result<()> {
     match wish.redaction.clone() {
-        Some(redaction) => redacted(input, to, redaction)?,
-        None => copy(&input.path, to)?,
+        Some(redaction) => rewritten(input, to, Some(redaction))?,
+        None if input.open()?.takes_sections() => copy(&input.path, to)?,
+        // A stream, or a file that was not finished: a finished one of its records.
+        None => rewritten(input, to, None)?,
     }
     embed(input, to, wish)?;
     Ok(())
@@ -231,8 +241,9 @@ fn written_as(source: &File, copy: &File) {
     }
 }
 
-/// Copies a recording without what tells of its machine and users.
-fn redacted(input: &Input, to: &Path, redaction: Arc<Redaction>) -> anyhow::Result<()> {
+/// Copies the records of a recording into a finished one; with a redaction without what
+/// tells of its machine and users.
+fn rewritten(input: &Input, to: &Path, redaction: Option<Arc<Redaction>>) -> anyhow::Result<()> {
     let file = crate::recording::unpacked(&input.path)?;
     let section = |offset, size| inject::read_section(&file, offset, size);
     let source = Source {
@@ -240,11 +251,11 @@ fn redacted(input: &Input, to: &Path, redaction: Arc<Redaction>) -> anyhow::Resu
         section: &section,
     };
     let additions = Additions {
-        redaction: Some(redaction),
+        redaction,
         ..Additions::default()
     };
     let copied = inject::into_file(source, &additions, to);
-    copied.with_context(|| format!("{} cannot be redacted", input.name()))?;
+    copied.with_context(|| format!("{} cannot be copied", input.name()))?;
     written_as(&file, &File::options().write(true).open(to)?);
     Ok(())
 }

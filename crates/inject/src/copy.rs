@@ -19,9 +19,10 @@ pub(crate) fn copy<W: Write + Seek, P: Write>(
     destination: Destination<W, P>,
 ) -> Result<Injected, InjectError> {
     let mut source = source;
-    // In a stream events and features are among the records, and those that
-    // matter come before the first sample.
-    while source.reader.events().list().is_empty() && source.reader.advance()? {}
+    // In a stream events and features are the first records.
+    if source.reader.events().list().is_empty() {
+        source.reader.skip(is_of_the_head)?;
+    }
     let mut injected = Injected::default();
     let mut features = features(&source, additions, &mut injected);
     let chains = additions
@@ -56,8 +57,17 @@ pub(crate) fn copy<W: Write + Seek, P: Write>(
         buffer: Vec::new(),
         injected,
     };
-    copy_records(source.reader, &mut out, &mut writer)?;
-    writer.finish(&features)?;
+    let section = source.section;
+    let reader = copy_records(source.reader, &mut out, &mut writer)?;
+    // Those of a stream are among its records.
+    let read = &Source { reader, section };
+    let mut all = self::features(read, additions, &mut Injected::default());
+    all.merge(features);
+    // A file without any is one that was not finished.
+    if all.iter().next().is_none() {
+        all.event_descriptions(&events);
+    }
+    writer.finish(&all)?;
     Ok(out.injected)
 }
 
@@ -66,7 +76,7 @@ fn copy_records<W: Write + Seek, P: Write>(
     reader: Reader,
     out: &mut Copying,
     writer: &mut Writer<W, P>,
-) -> Result<(), InjectError> {
+) -> Result<Reader, InjectError> {
     let mut records = TimeOrder::new(reader);
     while let Some(record) = records.next()? {
         if matches!(
@@ -83,7 +93,7 @@ fn copy_records<W: Write + Seek, P: Write>(
     }
     out.end();
     writer.write(&out.buffer)?;
-    Ok(())
+    Ok(records.into_reader())
 }
 
 const BATCH: usize = 1 << 18;
@@ -152,6 +162,17 @@ fn is_of_the_stream(kind: RecordType) -> bool {
             | RecordType::FINISHED_ROUND
             | RecordType::COMPRESSED
             | RecordType::COMPRESSED2
+    )
+}
+
+/// Records with which a stream begins: its events, and what a file has in its header.
+fn is_of_the_head(kind: RecordType) -> bool {
+    matches!(
+        kind,
+        RecordType::HEADER_ATTR
+            | RecordType::EVENT_TYPE
+            | RecordType::HEADER_FEATURE
+            | RecordType::TRACING_DATA
     )
 }
 

@@ -164,7 +164,18 @@ impl<W: Write + Seek, P: Write> Writer<W, P> {
     ) -> io::Result<Self> {
         Ok(match destination {
             Destination::File(out) => Self::File(FileWriter::new(out, events)?),
-            Destination::Pipe(out) => Self::Pipe(PipeWriter::new(out, events, features)?),
+            Destination::Pipe(out) => {
+                let mut writer = PipeWriter::new(out, events, features)?;
+                // Of a stream it is a record.
+                let mut all = features.iter();
+                if let Some((_, formats)) = all.find(|(bit, _)| *bit == FeatureBit::TRACING_DATA) {
+                    let mut record = Vec::new();
+                    prof_perfdata::write::tracing_data(formats, &mut record);
+                    writer.write(&record)?;
+                    writer.flush()?;
+                }
+                Self::Pipe(writer)
+            }
         })
     }
 

@@ -11,7 +11,7 @@
 //!
 //! Source: perf's trace-event-info.c; sizes are those of perf 6.1.
 
-use prof_abi::{ByteOrder, RecordType};
+use prof_abi::ByteOrder;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Read;
@@ -101,24 +101,10 @@ fn put_text(out: &mut Vec<u8>, text: &[u8]) {
     out.extend(text);
 }
 
-/// Appends the section to a stream: record `TRACING_DATA` (u32 size, u32 0),
-/// and behind it, outside of the record, the section padded to 8 bytes.
-pub(crate) fn append_to_stream(section: &[u8], out: &mut Vec<u8>) {
-    const RECORD_SIZE: u16 = 16;
-    let order = ByteOrder::NATIVE;
-    let padded = section.len().next_multiple_of(8);
-    out.extend(order.bytes_u32(RecordType::TRACING_DATA.0));
-    out.extend(order.bytes_u16(0));
-    out.extend(order.bytes_u16(RECORD_SIZE));
-    put_u32(out, padded);
-    put_u32(out, 0);
-    out.extend(section);
-    out.resize(out.len() + padded - section.len(), 0);
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{append_to_stream, encode};
+    use super::encode;
+    use prof_perfdata::write::tracing_data as append_to_stream;
     use std::collections::BTreeMap;
     use std::path::Path;
 

@@ -15,7 +15,6 @@ use crate::switching::{Step, Switcher};
 use crate::tally::{Counter, Tally};
 use crate::tasks::is_asleep;
 use crate::traces::TracePiece;
-use crate::tracing_data;
 use crate::unwinding::Unwinding;
 use crate::waits::{Sleepers, WaitAccount, Waits};
 use prof_abi::RecordType;
@@ -280,7 +279,7 @@ impl Writing<'_> {
         let consumer = self.taker.consumer();
         if let Some(section) = self.tracing_data.take_if(|_| consumer.is_stream()) {
             // Not to the unwinder: what follows the record is no record.
-            tracing_data::append_to_stream(&section, &mut records);
+            prof_perfdata::write::tracing_data(&section, &mut records);
             consumer.records(&records)?;
             records.clear();
         }

@@ -38,6 +38,8 @@ pub struct Reader {
     notes: Notes,
     streams: Streams,
     current: Option<Current>,
+    /// It was stepped to, and is to come next.
+    is_ahead: bool,
     payload: Option<absorb::Payload>,
     /// The current record is a sample whose fields end here, before its size
     /// does.
@@ -170,6 +172,12 @@ impl Reader {
         self.own_room
     }
 
+    /// Whether sections can be appended: it is a finished file, and nothing that is not
+    /// known stands at its end.
+    pub fn takes_sections(&self) -> bool {
+        self.own_room.is_some()
+    }
+
     /// Bytes read so far, and the total if it is known.
     pub fn progress(&self) -> (u64, Option<u64>) {
         let streams = &self.streams;
@@ -201,6 +209,9 @@ impl Reader {
     /// # Errors
     /// As [`Reader::next`].
     pub fn advance(&mut self) -> Result<bool, Error> {
+        if std::mem::take(&mut self.is_ahead) {
+            return Ok(true);
+        }
         loop {
             self.consume_current();
             self.absorb_payload()?;
@@ -221,6 +232,20 @@ impl Reader {
                 return Ok(true);
             }
         }
+    }
+
+    /// Steps over records while their kinds are such; the first other one comes next.
+    ///
+    /// # Errors
+    /// As [`Reader::next`].
+    pub fn skip(&mut self, is_skipped: impl Fn(RecordType) -> bool) -> Result<(), Error> {
+        while self.advance()? {
+            if !self.current().is_some_and(|record| is_skipped(record.kind)) {
+                self.is_ahead = true;
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// In directory mode, a time that all streams have passed: records still to

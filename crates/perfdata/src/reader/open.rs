@@ -123,6 +123,7 @@ impl Reader {
                 total,
             },
             current: None,
+            is_ahead: false,
             payload: None,
             doubtful: None,
             has_sampled: false,

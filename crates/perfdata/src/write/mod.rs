@@ -57,6 +57,6 @@ pub use sample::{
     AsWait, SampleEncoder, SampleFields, UserChainRewriter, as_wait, put_chain_entries,
     shorten_user_stack, with_time_and_period,
 };
-pub use session::{finished_init, finished_round, id_index, thread_map};
+pub use session::{finished_init, finished_round, id_index, thread_map, tracing_data};
 pub use taken::Kept;
 pub use trailer::Trailer;

@@ -8,7 +8,7 @@ use crate::body::{
     Pairs, ThreadMap, ThreadMapEntry, recorded_build_id,
 };
 use crate::features::FeatureBit;
-use prof_abi::{ByteOrder, Misc, attr_size};
+use prof_abi::{ByteOrder, Misc, RecordType, attr_size};
 
 /// Appends `FINISHED_ROUND`: every ring was drained once since the last one.
 /// Without it a reader has to hold everything before it can sort.
@@ -19,6 +19,22 @@ pub fn finished_round(out: &mut Vec<u8>) {
 /// Appends `FINISHED_INIT`: the synthesised records end here.
 pub fn finished_init(out: &mut Vec<u8>) {
     own(&Body::FinishedInit(Empty {}), out);
+}
+
+/// Appends tracepoint formats (the section `TRACING_DATA` of a file) to a stream: a
+/// record with u32 size and u32 0, and behind it, outside of the record, the section
+/// padded to 8 bytes.
+pub fn tracing_data(section: &[u8], out: &mut Vec<u8>) {
+    const RECORD_SIZE: u16 = 16;
+    let order = ByteOrder::NATIVE;
+    let padded = section.len().next_multiple_of(8);
+    out.extend(order.bytes_u32(RecordType::TRACING_DATA.0));
+    out.extend(order.bytes_u16(0));
+    out.extend(order.bytes_u16(RECORD_SIZE));
+    out.extend(order.bytes_u32(u32::try_from(padded).unwrap_or(u32::MAX)));
+    out.extend(order.bytes_u32(0));
+    out.extend(section);
+    out.resize(out.len() + padded - section.len(), 0);
 }
 
 /// Appends a record of perf's own that is short by construction.
