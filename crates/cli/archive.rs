@@ -107,14 +107,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
     let outcome = input.say_damages(&reader);
     drop(reader);
     if args.in_place {
-        if !input.open()?.takes_sections() {
-            bail!(
-                "{} is a stream, was not finished, or has something else at its end: no names can \
-                 be added to it\n  try: prof archive{}   (packs a finished copy)",
-                input.name(),
-                input.option()
-            );
-        }
+        check_takes_names(&input)?;
         let path = input.path.clone();
         embed(&input, &path, wish)?;
         return Ok(outcome);
@@ -145,6 +138,19 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
         output.display()
     ));
     Ok(outcome)
+}
+
+/// Refuses to add names to what has no room for them.
+fn check_takes_names(input: &Input) -> anyhow::Result<()> {
+    if input.open()?.takes_sections() {
+        return Ok(());
+    }
+    bail!(
+        "{} is a stream, was not finished, or has something else at its end: no names can be added \
+         to it\n  try: prof archive{}   (packs a finished copy)",
+        input.name(),
+        input.option()
+    );
 }
 
 /// Puts a copy without private things, and with names where they are wished
