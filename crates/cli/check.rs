@@ -125,11 +125,17 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
         None if Path::new(CONFIG).is_file() => Config::read(Path::new(CONFIG))?,
         None => Config::default(),
     };
-    let budgets: Vec<Budget> = config
-        .budgets()?
-        .into_iter()
-        .chain(args.budget.clone())
-        .collect();
+    let mut budgets = config.budgets()?;
+    if args.config.is_none() && !budgets.is_empty() && !args.budget.is_empty() {
+        say(&format!(
+            "with the budgets of {CONFIG}, too (--config FILE names others)"
+        ));
+    }
+    for budget in &args.budget {
+        if !budgets.contains(budget) {
+            budgets.push(budget.clone());
+        }
+    }
     if budgets.is_empty() {
         return Err(usage(
             "there is no budget to check\n  try: prof check --budget 'parse* <= 12%'   or a file \

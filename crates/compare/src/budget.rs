@@ -136,6 +136,9 @@ pub struct Judged {
     pub about: String,
     /// How much more data would decide it.
     pub needs: Option<More>,
+    /// It is undecided, but all of the interval is above what is allowed: failing takes
+    /// more, as all budgets together fail wrongly in one check of a hundred.
+    pub is_nearly_sure: bool,
 }
 
 /// The recordings to be checked and those to compare with.
@@ -388,7 +391,8 @@ impl Judging<'_> {
         } else {
             Kept::Undecided
         };
-        let half = over.interval(0.95).half_width() * scale;
+        let of_over = over.interval(0.95);
+        let half = of_over.half_width() * scale;
         let of_one = self.checked.runs.len() < 2 && !budget.needs_baseline();
         // Of all that there is no function has more.
         let most = if unit == "%" {
@@ -414,6 +418,7 @@ impl Judging<'_> {
             needs: (kept == Kept::Undecided)
                 .then(|| self.needs(&over, of_one))
                 .flatten(),
+            is_nearly_sure: kept == Kept::Undecided && of_over.low > 0.0,
         }
     }
 

@@ -76,7 +76,22 @@ pub fn check_text(judged: &[Judged], out: &mut dyn Write) -> io::Result<()> {
         let text = cells.collect::<Vec<_>>().join("  ");
         writeln!(out, "{mark}{}", escape::terminal(text.trim_end()))?;
     }
+    if let Some(why) = why_undecided(judged) {
+        writeln!(out, "# {why}")?;
+    }
     Ok(())
+}
+
+/// Why a budget whose interval is above it is undecided, if there is one.
+fn why_undecided(judged: &[Judged]) -> Option<String> {
+    let is_one = judged.iter().any(|one| one.is_nearly_sure);
+    is_one.then(|| {
+        let all = prof_profile::several(judged.len() as u64, "budget");
+        format!(
+            "undecided with all of the interval above: {all} together may fail wrongly in one check \
+             of 100, so that failing takes more than a 95 % interval of one"
+        )
+    })
 }
 
 /// The same for a pull request: a heading with the result, and a table.
@@ -103,6 +118,9 @@ pub fn check_markdown(judged: &[Judged], out: &mut dyn Write) -> io::Result<()> 
             interval(one),
             about(&one.about),
         )?;
+    }
+    if let Some(why) = why_undecided(judged) {
+        writeln!(out, "\n{why}")?;
     }
     Ok(())
 }
@@ -198,6 +216,7 @@ mod tests {
             unit: "%",
             about: "a\x1b[31m".into(),
             needs: Some(More::Runs(3)),
+            is_nearly_sure: false,
         }
     }
 
