@@ -76,6 +76,7 @@ mod redaction;
 mod refusals;
 mod report_text;
 mod ring_memory;
+mod same_filters;
 mod script_code;
 mod script_corpus;
 mod script_options;

@@ -3,8 +3,8 @@
 
 mod refused;
 
+use crate::chosen::ChosenSamples;
 use crate::clock::ClockOption;
-use crate::cpu_list::{CpuList, check_cpus, cpus};
 use crate::hottest::{by_weight, by_whole_weight, is_hot};
 use crate::input::NameOptions;
 use crate::near::near;
@@ -19,7 +19,7 @@ use prof_listing::code_files::FileCode;
 use prof_profile::{Clock, EventId, FunctionId, Profile};
 use prof_report::annotate::{self, Counts, Figure};
 use prof_report::code::{Build, FunctionView, Syntax};
-use prof_report::model::{Scene, Scope, Selection};
+use prof_report::model::{Filter, Scene, Scope, Selection, any_sample_passes};
 use prof_report::text::{Grouping, event_tables, events_title};
 use refused::OfAnnotate;
 use std::cell::RefCell;
@@ -55,9 +55,8 @@ pub(crate) struct Args {
         value_delimiter = ','
     )]
     dsos: Vec<String>,
-    /// Only samples of these CPUs: 0,2-3
-    #[arg(short = 'C', long, value_name = "CPUS", value_parser = cpus)]
-    cpu: Option<CpuList>,
+    #[command(flatten)]
+    chosen: ChosenSamples,
     /// Write text even on a terminal
     #[arg(long)]
     stdio: bool,
@@ -216,7 +215,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
     let args = &args.with_arguments()?;
     let symbol = args.symbol.as_deref();
     let can_draw = can_draw() && !args.stdio;
-    if can_draw && args.dsos.is_empty() && args.cpu.is_none() {
+    if can_draw && args.dsos.is_empty() && args.chosen.are_all() {
         let symbol = Some(symbol.unwrap_or_default());
         let input = args.clock.of(&args.input);
         let begin = Begin {
@@ -227,7 +226,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
     }
     let symbolizer = Arc::new(args.names.symbolizer());
     let (profile, outcome) = args.clock.of(&args.input).load(&args.names, &symbolizer)?;
-    check_cpus(&profile, args.cpu.is_some())?;
+    let (filter, scope) = args.chosen.seen(&profile)?;
     let source = FileCode::new(symbolizer)
         .with_sources_below(args.text.prefix.clone(), args.text.prefix_strip);
     let grouping = match args.text.group {
@@ -236,6 +235,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
     };
     let listings = Listings {
         args,
+        filter,
+        scope,
         sources: RefCell::default(),
         symbol,
         profile: &profile,
@@ -253,6 +254,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
     if !args.text.quiet {
         listings.sources.borrow().say();
     }
+    if !is_any && !listings.has_samples() {
+        bail!("no sample passes --pid, --tid, --comms, -C and --time\n  try: without some of them");
+    }
     if !is_any {
         bail!("{}", nothing(&profile, symbol, args));
     }
@@ -262,6 +266,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
 /// What all listings share.
 struct Listings<'a> {
     args: &'a Args,
+    filter: Filter,
+    scope: Scope,
     sources: RefCell<Sources>,
     symbol: Option<&'a str>,
     profile: &'a Profile,
@@ -322,17 +328,22 @@ impl Listings<'_> {
         }
     }
 
-    fn scene(&self, event: EventId) -> Scene<'_> {
-        let cpus = self.args.cpu.clone();
-        let selection = Selection {
+    /// Whether the filters, if there are any, leave a sample.
+    fn has_samples(&self) -> bool {
+        self.args.chosen.are_all() || any_sample_passes(self.profile, &self.selection(EventId(0)))
+    }
+
+    fn selection(&self, event: EventId) -> Selection {
+        Selection {
             event,
-            scope: Scope {
-                cpus: cpus.map_or_else(Vec::new, |list| list.0),
-                ..Scope::default()
-            },
+            filter: self.filter.clone(),
+            scope: self.scope.clone(),
             ..Selection::default()
-        };
-        Scene::new(self.profile, selection)
+        }
+    }
+
+    fn scene(&self, event: EventId) -> Scene<'_> {
+        Scene::new(self.profile, self.selection(event))
     }
 
     fn weights(&self, scene: &Scene<'_>) -> Vec<u64> {

@@ -118,13 +118,8 @@ impl Config {
     }
 }
 
-/// Checks.
-pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
-    let config = match &args.config {
-        Some(path) => Config::read(path)?,
-        None if Path::new(CONFIG).is_file() => Config::read(Path::new(CONFIG))?,
-        None => Config::default(),
-    };
+/// The budgets of the file and those that were given, each once.
+fn all_budgets(args: &Args, config: &Config) -> anyhow::Result<Vec<Budget>> {
     let mut budgets = config.budgets()?;
     if args.config.is_none() && !budgets.is_empty() && !args.budget.is_empty() {
         say(&format!(
@@ -136,6 +131,17 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
             budgets.push(budget.clone());
         }
     }
+    Ok(budgets)
+}
+
+/// Checks.
+pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
+    let config = match &args.config {
+        Some(path) => Config::read(path)?,
+        None if Path::new(CONFIG).is_file() => Config::read(Path::new(CONFIG))?,
+        None => Config::default(),
+    };
+    let budgets = all_budgets(&args, &config)?;
     if budgets.is_empty() {
         return Err(usage(
             "there is no budget to check\n  try: prof check --budget 'parse* <= 12%'   or a file \

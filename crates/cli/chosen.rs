@@ -1,9 +1,10 @@
 //! Which samples a picture or an export is of.
 
+use crate::cpu_list::{CpuList, check_cpus, cpus};
 use crate::outcome::UsageError;
 use prof_profile::{EventId, Profile};
 use prof_report::escape;
-use prof_report::model::{TimeRange, parse_time_ranges};
+use prof_report::model::{Filter, Scope, TimeRange, parse_time_ranges};
 
 /// Which samples are taken; each option that is not given takes all.
 #[derive(Debug, Clone, clap::Args)]
@@ -23,6 +24,9 @@ pub(crate) struct ChosenSamples {
         value_delimiter = ','
     )]
     pub(crate) comms: Vec<String>,
+    /// Only samples of these CPUs: 0,2-3
+    #[arg(short = 'C', long, value_name = "CPUS", value_parser = cpus)]
+    cpu: Option<CpuList>,
     /// Only this time: START,STOP in seconds, 10%/2 or 0%-10%
     #[arg(long, value_name = "RANGE")]
     time: Option<String>,
@@ -32,6 +36,44 @@ impl ChosenSamples {
     /// The times that were asked for, as they were written.
     pub(crate) fn time(&self) -> Option<&str> {
         self.time.as_deref()
+    }
+
+    /// The CPUs that were asked for; none for all.
+    ///
+    /// # Errors
+    /// If the samples do not tell theirs.
+    pub(crate) fn cpus(&self, profile: &Profile) -> anyhow::Result<Vec<u32>> {
+        check_cpus(profile, self.cpu.is_some())?;
+        let list = self.cpu.as_ref();
+        Ok(list.map_or_else(Vec::new, |list| list.0.clone()))
+    }
+
+    /// Whether all samples are taken.
+    pub(crate) fn are_all(&self) -> bool {
+        self.pid.is_empty()
+            && self.tid.is_empty()
+            && self.comms.is_empty()
+            && self.cpu.is_none()
+            && self.time.is_none()
+    }
+
+    /// What a view shows of this choice.
+    ///
+    /// # Errors
+    /// As [`ChosenSamples::times`] and [`ChosenSamples::cpus`].
+    pub(crate) fn seen(&self, profile: &Profile) -> anyhow::Result<(Filter, Scope)> {
+        let filter = Filter {
+            comms: self.comms.clone(),
+            pids: self.pid.clone(),
+            tids: self.tid.clone(),
+            ..Filter::default()
+        };
+        let scope = Scope {
+            times: self.times(profile)?,
+            cpus: self.cpus(profile)?,
+            ..Scope::default()
+        };
+        Ok((filter, scope))
     }
 
     /// The times that were asked for; none for all.

@@ -4,6 +4,7 @@ mod branches;
 
 use crate::beside::Beside;
 use crate::chosen::{ChosenSamples, event_of};
+use crate::clock::ClockOption;
 use crate::input::NameOptions;
 use crate::named::one_of;
 use crate::outcome::{Outcome, UsageError, say};
@@ -24,6 +25,8 @@ use std::path::{Path, PathBuf};
 pub(crate) struct Args {
     #[command(flatten)]
     input: Input,
+    #[command(flatten)]
+    clock: ClockOption,
     #[command(flatten)]
     names: NameOptions,
     /// What to write [default: as the name of FILE ends, else pprof]
@@ -71,6 +74,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
             return Err(UsageError(message).into());
         }
     }
+    args.input = args.clock.of(&args.input);
     let format = args.chosen_format()?;
     let spooled = match format.made_of() {
         MadeOf::Samples => None,
@@ -215,6 +219,7 @@ impl Args {
             pids: self.chosen.pid.clone(),
             tids: self.chosen.tid.clone(),
             comms: self.chosen.comms.clone(),
+            cpus: self.chosen.cpus(profile)?,
             times: self.chosen.times(profile)?,
             ..Choice::default()
         };

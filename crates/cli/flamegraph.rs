@@ -16,7 +16,7 @@ use anyhow::Context;
 use clap::Parser;
 use clap::builder::TypedValueParser;
 use prof_profile::{EventId, Profile, Redaction};
-use prof_report::model::{Filter, Selection};
+use prof_report::model::Selection;
 use prof_report::picture::{PictureError, PictureFormat, PictureOptions, Roots, SVG, Scheme};
 use std::ffi::OsString;
 use std::io::{self, BufWriter, IsTerminal, Write};
@@ -96,7 +96,7 @@ pub(crate) struct Args {
     /// Draw what changed between two recordings: coloured by how much, grey what is not sure; several
     /// of a side, with commas between them, tell how much runs differ. A function of another name is
     /// recognised as by prof diff, and drawn as NEW (was OLD)
-    #[arg(long, num_args = 2, value_names = ["BEFORE", "AFTER"], conflicts_with_all = ["words", "command", "reverse", "time", "comms"])]
+    #[arg(long, num_args = 2, value_names = ["BEFORE", "AFTER"], conflicts_with_all = ["words", "command", "reverse", "time", "comms", "cpu"])]
     diff: Vec<PathBuf>,
     /// A recording to draw, as -i FILE
     #[arg(value_name = "RECORDING")]
@@ -288,18 +288,14 @@ impl Args {
         if !(0.0..=100.0).contains(&self.min_width) {
             return Err(UsageError("--min-width is a share between 0 and 100".into()).into());
         }
-        let mut selection = Selection {
+        let (filter, scope) = self.chosen.seen(profile)?;
+        let selection = Selection {
             event: self.event(profile)?,
-            filter: Filter {
-                comms: self.chosen.comms.clone(),
-                pids: self.chosen.pid.clone(),
-                tids: self.chosen.tid.clone(),
-                ..Filter::default()
-            },
+            filter,
+            scope,
             inlines: !self.names.no_inline,
             ..Selection::default()
         };
-        selection.scope.times = self.chosen.times(profile)?;
         let roots = if self.per_thread {
             Roots::Thread
         } else if self.per_process {

@@ -92,11 +92,17 @@ impl Args {
             pids: self.chosen.pid.clone(),
             tids: self.chosen.tid.clone(),
             comms: self.chosen.comms.clone(),
+            cpus: ranges(&self.chosen.cpus(profile)?),
             events,
             ..Asked::default()
         };
         Choice::new(asked, profile).map_err(|error| UsageError(format!("--time: {error}")).into())
     }
+}
+
+/// CPUs as a script takes them; `None` for all.
+fn ranges(cpus: &[u32]) -> Option<Vec<(u32, u32)>> {
+    (!cpus.is_empty()).then(|| cpus.iter().map(|&cpu| (cpu, cpu)).collect())
 }
 
 fn form() -> anyhow::Result<Form> {

@@ -15,6 +15,8 @@ pub struct Choice {
     pub tids: Vec<i32>,
     /// Thread names.
     pub comms: Vec<String>,
+    /// CPUs.
+    pub cpus: Vec<u32>,
     /// Times.
     pub times: Vec<TimeRange>,
     /// Labels of the whole profile, names and values, for formats that can hold
@@ -81,9 +83,10 @@ impl<'p> Chosen<'p> {
     /// The index in `events` of a sample's event, if the sample was chosen.
     pub(crate) fn slot(&self, sample: &Sample) -> Option<usize> {
         let slot = *self.slots.get(usize::from(sample.event.0))?;
-        let times = &self.choice.times;
+        let (times, cpus) = (&self.choice.times, &self.choice.cpus);
         let takes = self.takes_task.get(sample.task.0 as usize) == Some(&true)
-            && (times.is_empty() || times.iter().any(|range| range.holds(sample.time)));
+            && (times.is_empty() || times.iter().any(|range| range.holds(sample.time)))
+            && (cpus.is_empty() || sample.cpu.is_some_and(|cpu| cpus.contains(&cpu)));
         slot.filter(|_| takes)
     }
 

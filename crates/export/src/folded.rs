@@ -38,6 +38,7 @@ fn options(chosen: &Chosen<'_>, event: EventId) -> PictureOptions {
         event,
         scope: Scope {
             times: choice.times.clone(),
+            cpus: choice.cpus.clone(),
             ..Scope::default()
         },
         filter: Filter {
