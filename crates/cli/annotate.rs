@@ -18,6 +18,7 @@ use anyhow::{Context, bail};
 use prof_listing::code_files::FileCode;
 use prof_profile::{Clock, EventId, FunctionId, Profile};
 use prof_report::annotate::{self, Counts, Figure};
+use prof_report::asked::{called, likeness};
 use prof_report::code::{Build, FunctionView, Syntax};
 use prof_report::model::{Filter, Scene, Scope, Selection, any_sample_passes};
 use prof_report::text::{Grouping, event_tables, events_title};
@@ -190,6 +191,7 @@ const EXAMPLES: &str = "\
 Examples:
   prof annotate leaf            the function `leaf` in the terminal UI
   prof annotate --stdio leaf    the same as text
+  prof annotate 'operator[]'    by what people call it; or by a pattern: '*::add'
   prof annotate my.data leaf    of another recording
   prof annotate -l -n leaf      with its source lines by weight, and samples
   prof annotate > hot.txt       every hot function as text";
@@ -433,27 +435,20 @@ fn chosen(
         let is_in = |dso_name: &String| {
             profile.name(dso.short_name) == dso_name || profile.name(dso.path) == dso_name
         };
-        let name = profile.name(function.name);
-        let is_asked = match symbol {
-            Some(symbol) => is_called(name, symbol),
-            None => function.unnamed.is_none() && is_hot(weight, total, args.percent_limit),
-        };
+        let is_asked = symbol.is_some()
+            || function.unnamed.is_none() && is_hot(weight, total, args.percent_limit);
         is_asked && (args.dsos.is_empty() || args.dsos.iter().any(is_in))
     };
     let found = match counts {
         Counts::Own => by_weight(scene),
         Counts::WithCallees => by_whole_weight(scene),
     };
-    let found = found.into_iter().filter(is_chosen);
-    found.map(|(id, _)| id).collect()
-}
-
-/// Whether `name` is the function `symbol`, with or without its arguments.
-fn is_called(name: &str, symbol: &str) -> bool {
-    name == symbol
-        || name
-            .strip_prefix(symbol)
-            .is_some_and(|rest| rest.starts_with('('))
+    let found = found.into_iter().filter(is_chosen).map(|(id, _)| id);
+    let Some(symbol) = symbol else {
+        return found.collect();
+    };
+    let name = |id: FunctionId| profile.name(profile.function(id).name);
+    called(symbol, found.map(|id| (name(id), id)))
 }
 
 /// What to say when no function fits: which names come near.
@@ -471,7 +466,7 @@ fn nothing(profile: &Profile, symbol: Option<&str>, args: &Args) -> String {
     let functions = profile.functions.iter();
     let named = functions.filter(|function| function.unnamed.is_none());
     let names = named.map(|function| profile.name(function.name));
-    if names.clone().any(|name| is_called(name, symbol)) {
+    if names.clone().any(|name| likeness(name, symbol).is_some()) {
         return format!(
             "{symbol} has no samples among those that are shown\n  try: another --clock, or without \
              --dsos and --cpu"
@@ -487,8 +482,8 @@ fn nothing(profile: &Profile, symbol: Option<&str>, args: &Args) -> String {
         );
     }
     format!(
-        "no function with samples is called {symbol}\n  these come near: {}",
-        near.join(", ")
+        "no function with samples is called {symbol}\n  these come near:\n    {}",
+        near.join("\n    ")
     )
 }
 
@@ -511,17 +506,5 @@ fn of_no_name(profile: &Profile, input: &Input) -> String {
             input.option()
         ),
         false => String::new(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::is_called;
-
-    #[test]
-    fn a_function_is_found_without_its_arguments() {
-        assert!(is_called("push(int)", "push"));
-        assert!(is_called("push", "push"));
-        assert!(!is_called("push_back(int)", "push"));
     }
 }

@@ -1,6 +1,7 @@
 //! `prof report --locks`, `--wakers`, `--critical-path` and `--what-if`.
 
 use super::{Args, usage};
+use crate::near::near;
 use crate::outcome::Outcome;
 use crate::pager::text_columns;
 use prof_profile::{Clock, Profile};
@@ -99,10 +100,17 @@ fn wakes(
                  to run\n  try: sudo prof record --off-cpu --wakers ./app (without =only)",
             ));
         }
-        let mut functions = profile.functions.iter();
-        if !functions.any(|function| change.is_of(profile.name(function.name))) {
+        let named = profile.functions.iter();
+        let names = named.map(|function| profile.name(function.name));
+        if !names.clone().any(|name| change.is_of(name)) {
+            let near = near(&change.function, names);
+            let near = near.iter().map(|name| format!("\n    {name}"));
+            let near = match near.collect::<String>() {
+                none if none.is_empty() => none,
+                some => format!("\n  these come near:{some}"),
+            };
             return Err(usage(format!(
-                "--what-if: no function {} was seen\n  try: prof report --critical-path{}",
+                "--what-if: no function {} was seen{near}\n  try: prof report --critical-path{}",
                 change.function,
                 args.input.option()
             )));

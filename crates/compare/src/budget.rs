@@ -7,6 +7,7 @@ use crate::matching::{Found, Matched, matched, place, plain_symbol};
 use crate::moved_cost::MovedCost;
 use crate::{Incomparable, Run, comparable};
 use prof_profile::several;
+use prof_report::asked::matches;
 use prof_report::keys::SYMBOL;
 use prof_statistics::{Change, Figure, Interval, Kind, Pairing, Sides, runs_needed};
 use std::str::FromStr;
@@ -549,38 +550,9 @@ fn summed<'m>(
     runs.iter().enumerate().map(one).collect()
 }
 
-/// Whether a name is what a pattern with `*` and `?` says.
-fn matches(pattern: &str, name: &str) -> bool {
-    let (pattern, name): (Vec<char>, Vec<char>) =
-        (pattern.chars().collect(), name.chars().collect());
-    let (mut at, mut of) = (0, 0);
-    // Where the last star stands, and how much it takes.
-    let mut star: Option<(usize, usize)> = None;
-    while of < name.len() {
-        match pattern.get(at) {
-            Some('*') => {
-                star = Some((at, of));
-                at += 1;
-            }
-            Some(letter) if *letter == '?' || Some(letter) == name.get(of) => {
-                at += 1;
-                of += 1;
-            }
-            _ => match star.as_mut() {
-                Some((place, taken)) => {
-                    *taken += 1;
-                    (at, of) = (*place + 1, *taken);
-                }
-                None => return false,
-            },
-        }
-    }
-    pattern.iter().skip(at).all(|letter| *letter == '*')
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Budget, Checked, Judged, Kept, More, judge, matches};
+    use super::{Budget, Checked, Judged, Kept, More, judge};
     use crate::Run;
     use crate::comparison::tests::{run, sides, sized_run};
 
@@ -615,16 +587,6 @@ mod tests {
         }
         let budget: Budget = "f <= 3% of cpu-clock".parse().unwrap();
         assert!(budget.is_for("cpu-clock:u") && !budget.is_for("cycles"));
-    }
-
-    #[test]
-    fn patterns_have_stars() {
-        assert!(
-            matches("parse*", "parse_header")
-                && matches("*::f", "a::b::f")
-                && matches("a?c*", "abc")
-        );
-        assert!(!matches("parse", "parse_header") && !matches("*x", "abc") && matches("**", ""));
     }
 
     #[test]

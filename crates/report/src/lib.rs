@@ -23,6 +23,7 @@
 #![forbid(unsafe_code)]
 
 pub mod annotate;
+pub mod asked;
 mod branch_sums;
 pub mod code;
 pub mod csv;

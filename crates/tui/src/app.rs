@@ -23,7 +23,8 @@ use super::theme::{Look, Theme};
 use super::views::{ALL, Tabs};
 use crossterm::event::{KeyEvent, MouseButton, MouseEvent, MouseEventKind};
 use prof_profile::{Clock, DsoId, EventId, FunctionId, NoClock, Profile};
-use prof_report::model::{Recursion, RunsOfSides, SiteId, SiteKind, Transform};
+use prof_report::asked::called;
+use prof_report::model::{Recursion, RunsOfSides, SiteKind, Transform};
 use ratatui::layout::{Position, Rect};
 use std::sync::Arc;
 
@@ -738,13 +739,13 @@ impl App {
             return;
         };
         let profile = &seen.profile;
-        let is_it = |site: SiteId| {
-            let full = seen.site(site).name(profile);
-            let rest = full.strip_prefix(name.as_str());
-            name.is_empty() || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('('))
+        let all = seen.hot.iter();
+        let named = all.map(|hot| (seen.site(hot.site).name(profile), hot));
+        let hits = match name.is_empty() {
+            true => named.map(|(_, hot)| hot).collect(),
+            false => called(&name, named),
         };
-        let hits = seen.hot.iter().filter(|hot| is_it(hot.site));
-        let hottest = hits.max_by_key(|hot| hot.own);
+        let hottest = hits.into_iter().max_by_key(|hot| hot.own);
         match hottest.zip(Tabs::shown_by(Action::Annotate)) {
             Some((hot, tab)) => self.open(tab, seen.site(hot.site).function),
             None => self.shared.say(format!(
