@@ -26,6 +26,35 @@ fn stderr(output: &Output) -> String {
 }
 
 #[test]
+fn what_is_typed_otherwise_is_told_as_it_has_to_be() {
+    let file = recording();
+    let file = file.to_str().expect("UTF-8");
+    let other = file.replace("perf6.1-zstd", "perf6.1-cgroup");
+    let cases: [(&[&str], &str); 6] = [
+        (
+            &["ab", "-n", "4", "./a", "1", "--", "./b"],
+            "try: prof ab -n 4 -- ./a 1 -- ./b",
+        ),
+        (&["ab", "./a"], "try: prof ab -- ./a "),
+        (
+            &["ab", "-r", "4", "--", "./a", "--", "./b"],
+            "try: prof ab -n 10 -- ",
+        ),
+        (
+            &["report", file, &other],
+            &format!("try: prof diff {file} {other}"),
+        ),
+        (&["export", "collapsed"], "try: prof export --format folded"),
+        (&["export", "pprof"], "try: prof export --format pprof"),
+    ];
+    for (typed, cure) in cases {
+        let told = prof(typed);
+        assert_eq!(told.status.code(), Some(2), "{typed:?}");
+        assert!(stderr(&told).contains(cure), "{typed:?}: {}", stderr(&told));
+    }
+}
+
+#[test]
 fn a_program_in_place_of_a_command_is_told_with_what_to_type() {
     let program = std::env::current_exe().expect("this test");
     let program = program.to_str().expect("UTF-8");

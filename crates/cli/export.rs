@@ -9,6 +9,7 @@ use crate::input::NameOptions;
 use crate::named::one_of;
 use crate::outcome::{Outcome, UsageError, say};
 use crate::recording::Input;
+use crate::report::emptiness::check_cause;
 use crate::report::emptiness::say_unseen_time;
 use anyhow::Context;
 use clap::builder::TypedValueParser;
@@ -70,8 +71,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
     let mut args = args;
     for word in std::mem::take(&mut args.words) {
         if let Some(text) = args.input.or_text(word)? {
-            let message = format!("{text} is no recording\n  try: prof export -i FILE");
-            return Err(UsageError(message).into());
+            return Err(UsageError(no_recording(&text)).into());
         }
     }
     args.input = args.clock.of(&args.input);
@@ -98,6 +98,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
         input.counting = Some(Counting::Branches);
     }
     let (profile, outcome) = input.load_with(detail, &symbolizer)?;
+    check_cause(&profile, &input.name())?;
     say_unseen_time(&profile);
     let told = match format.made_of() {
         MadeOf::Records => args.put(format, |out| {
@@ -136,6 +137,19 @@ fn write_file(
     Ok(told)
 }
 
+/// That a word is no recording: a format, perhaps.
+fn no_recording(text: &str) -> String {
+    let mut names = ExportFormat::all().map(|format| format.name());
+    let named = match text {
+        "collapsed" => Some("folded"),
+        text => names.find(|name| *name == text),
+    };
+    match named {
+        Some(name) => format!("{text} is no recording\n  try: prof export --format {name}"),
+        None => format!("{text} is no recording\n  try: prof export -i FILE"),
+    }
+}
+
 fn explained(error: ExportError) -> anyhow::Error {
     match error {
         ExportError::Io(error) => error.into(),
@@ -170,7 +184,10 @@ impl Args {
         if self.redact {
             profile.redact(&Redaction::default());
         }
-        let choice = self.choice(&profile)?;
+        let mut choice = self.choice(&profile)?;
+        // What is called JSON is read as such.
+        let mut output = self.output.iter();
+        choice.is_plain = output.any(|path| path.extension().is_some_and(|end| end == "json"));
         self.put(format, |out| {
             export(&profile, format, &choice, out).map_err(explained)
         })

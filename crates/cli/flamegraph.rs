@@ -11,6 +11,7 @@ use crate::outcome::{Outcome, UsageError, say};
 use crate::recognise::{is_profile, is_recording};
 use crate::record;
 use crate::recording::Input;
+use crate::report::emptiness::check_cause;
 use crate::report::emptiness::say_unseen_time;
 use anyhow::Context;
 use clap::Parser;
@@ -150,6 +151,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
         .idle
         .of(args.clock.of(&args.input))
         .load(&args.names, &symbolizer)?;
+    check_cause(&profile, &args.input.name())?;
     // All names are in the profile; the tables they came from are large.
     drop(symbolizer);
     if args.redact {

@@ -2,6 +2,7 @@
 
 use crate::outcome::{Outcome, UsageError};
 use crate::recording::Input;
+use crate::report::emptiness::check_cause;
 use prof_compare::{By, Run};
 use prof_profile::{Counting, EventId, Profile};
 use prof_report::keys::{DSO, Field, SYMBOL};
@@ -81,6 +82,7 @@ pub(crate) fn functions_of(
     symbolizer: &Symbolizer,
 ) -> anyhow::Result<(Vec<Run>, Outcome)> {
     let (profile, outcome) = input.load_with(Detail::Symbol, symbolizer)?;
+    check_cause(&profile, name)?;
     let options = TextOptions {
         sort: Some(vec![Field::Key(DSO), Field::Key(SYMBOL)]),
         children: false,

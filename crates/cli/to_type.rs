@@ -92,7 +92,10 @@ pub(crate) fn instead(error: &clap::Error) -> Option<String> {
     let words: Vec<OsString> = std::env::args_os().skip(1).collect();
     match error.kind() {
         ErrorKind::InvalidSubcommand => in_place_of_a_command(&words),
-        ErrorKind::UnknownArgument if *words.first()? == "ab" => without_dashes(error),
+        ErrorKind::UnknownArgument if *words.first()? == "ab" => without_dashes(error, &words[1..]),
+        ErrorKind::UnknownArgument if *words.first()? == "report" => {
+            second_recording(error, &words)
+        }
         ErrorKind::MissingRequiredArgument if *words.first()? == "push" => {
             Some(without_receiver(&words[1..]))
         }
@@ -123,15 +126,48 @@ fn in_place_of_a_command(words: &[OsString]) -> Option<String> {
     })
 }
 
-/// What to say where `prof ab` meets a word that is no option, as in `prof ab ./app`.
-fn without_dashes(error: &clap::Error) -> Option<String> {
+/// What to say where `prof ab` meets a word that is no option, as in `prof ab ./app` or
+/// `prof ab ./old -- ./new`, or perf's option for a number of runs.
+fn without_dashes(error: &clap::Error, words: &[OsString]) -> Option<String> {
     let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidArg) else {
         return None;
     };
-    (!word.starts_with('-')).then(|| {
+    if word == "-r" || word == "--repeat" {
+        return Some(format!(
+            "{word}: the number of runs a side is -n\n  try: prof ab -n 10 -- …"
+        ));
+    }
+    if word.starts_with('-') {
+        return None;
+    }
+    let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
+    let at = words.iter().position(|it| *it == word.as_str())?;
+    let (options, commands) = words.split_at(at);
+    if commands.iter().any(|word| word == "--") {
+        let options: String = options.iter().map(|word| format!("{word} ")).collect();
+        let commands = commands.join(" ");
+        return Some(format!(
+            "{word}: both commands stand behind --\n  try: prof ab {options}-- {commands}"
+        ));
+    }
+    Some(format!(
+        "{word}: what prof ab runs stands behind --\n  try: prof ab -- {word}   (this one on both \
+         sides, as with --env)\n   or: prof ab -- OLD-COMMAND -- NEW-COMMAND"
+    ))
+}
+
+/// What to say where `prof report` is given two recordings.
+fn second_recording(error: &clap::Error, words: &[OsString]) -> Option<String> {
+    let Some(ContextValue::String(second)) = error.get(ContextKind::InvalidArg) else {
+        return None;
+    };
+    let is_recording = |word: &&OsString| recognise::is_recording(Path::new(word));
+    let first = words.iter().skip(1).find(is_recording)?.to_string_lossy();
+    let is_other = *first != **second && recognise::is_recording(Path::new(second));
+    is_other.then(|| {
         format!(
-            "{word}: what prof ab runs stands behind --\n  try: prof ab -- {word}   (this one on both \
-             sides, as with --env)\n   or: prof ab -- OLD-COMMAND -- NEW-COMMAND"
+            "{second}: one recording at a time\n  try: prof diff {first} {second}   (what changed)\n   \
+             or: prof report --diff {first} {second}   (in a terminal)"
         )
     })
 }

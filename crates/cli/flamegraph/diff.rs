@@ -2,6 +2,7 @@
 
 use super::Args;
 use crate::outcome::{Outcome, UsageError};
+use crate::report::emptiness::check_cause;
 use crate::runs::{check_distinct, files, input};
 use prof_compare::{Counterparts, Functions};
 use prof_profile::{EventId, Profile, Redaction};
@@ -118,6 +119,7 @@ fn one(
 ) -> anyhow::Result<(Profile, EventId, Outcome)> {
     let input = args.idle.of(args.clock.of(&input(path, args.input.force)));
     let (mut profile, outcome) = input.load(&args.names, symbolizer)?;
+    check_cause(&profile, &input.name())?;
     // Both sides are of one event: either both have waits or neither.
     profile.show_wait_states();
     let id = match event {

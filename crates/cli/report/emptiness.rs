@@ -11,38 +11,11 @@ use std::path::Path;
 
 /// That a recording has no samples, why, and what would have some.
 pub(crate) fn no_samples(profile: &Profile) -> String {
-    let events: Vec<&str> = profile
-        .events
-        .iter()
-        .map(|event| event.name.as_str())
-        .collect();
-    if is_of_counts(profile) {
-        return "it is no recording of samples, but of counts\n  try: prof stat report".into();
+    if let Some(cause) = known_cause(profile) {
+        return cause;
     }
-    if let Some(told) = trust::unseen_time(profile) {
-        return format!("the recording has no samples: {told}");
-    }
-    if profile.trust.traced > 0 {
-        return format!(
-            "the recording has no samples, but {} bytes of a trace, which is not decoded here\n  \
-             try: perf script --itrace=b",
-            profile.trust.traced
-        );
-    }
-    if let Some(traced) = traced_by(profile) {
-        return format!(
-            "the recording has no samples: it is one of {traced}, whose traces are not decoded \
-             here\n  try: perf report --itrace=i1us"
-        );
-    }
-    let mut words = profile.origin.command_line.iter();
-    if words.nth(1).is_some_and(|word| word == "record")
-        && words.any(|word| ["-n", "--no-samples"].contains(&word.as_str()))
-    {
-        return "the recording has no samples: it was made with -n\n  \
-                try: prof record without it"
-            .into();
-    }
+    let events = profile.events.iter().map(|event| event.name.as_str());
+    let events: Vec<&str> = events.collect();
     format!(
         "the recording has no samples of {}\n  \
          the program may have been too short or asleep\n  \
@@ -53,6 +26,45 @@ pub(crate) fn no_samples(profile: &Profile) -> String {
             events.join(", ")
         }
     )
+}
+
+/// Refuses a recording without samples if it is known why it has none.
+pub(crate) fn check_cause(profile: &Profile, name: &str) -> anyhow::Result<()> {
+    match known_cause(profile).filter(|_| profile.samples.is_empty()) {
+        Some(cause) => Err(anyhow::anyhow!("{name}: {cause}")),
+        None => Ok(()),
+    }
+}
+
+/// Why a recording without samples has none, where more is known than that.
+fn known_cause(profile: &Profile) -> Option<String> {
+    if is_of_counts(profile) {
+        return Some(
+            "it is no recording of samples, but of counts\n  try: prof stat report".into(),
+        );
+    }
+    if let Some(told) = trust::unseen_time(profile) {
+        return Some(format!("the recording has no samples: {told}"));
+    }
+    if profile.trust.traced > 0 {
+        return Some(format!(
+            "the recording has no samples, but {} bytes of a trace, which is not decoded here\n  \
+             try: perf script --itrace=b",
+            profile.trust.traced
+        ));
+    }
+    if let Some(traced) = traced_by(profile) {
+        return Some(format!(
+            "the recording has no samples: it is one of {traced}, whose traces are not decoded \
+             here\n  try: perf report --itrace=i1us"
+        ));
+    }
+    let mut words = profile.origin.command_line.iter();
+    let is_without = words.nth(1).is_some_and(|word| word == "record")
+        && words.any(|word| ["-n", "--no-samples"].contains(&word.as_str()));
+    is_without.then(|| {
+        "the recording has no samples: it was made with -n\n  try: prof record without it".into()
+    })
 }
 
 /// The hardware that traces instructions, if it was recorded, by the command line.

@@ -22,6 +22,8 @@ pub struct Choice {
     /// Labels of the whole profile, names and values, for formats that can hold
     /// them: attributes of the resource in `otlp`.
     pub labels: Vec<(String, String)>,
+    /// Whether `firefox` is plain JSON; else it is gzipped.
+    pub is_plain: bool,
 }
 
 /// A profile and what was chosen of it.

@@ -34,7 +34,16 @@ const CATEGORIES: [(&str, &str); 5] = [
 /// # Errors
 /// If `out` cannot be written to.
 pub(crate) fn write(chosen: &Chosen<'_>, out: &mut dyn Write) -> Result<Vec<String>, ExportError> {
-    let out = Gzip::new(out, 1)?;
+    if chosen.choice.is_plain {
+        return Ok(write_to(chosen, out)?.1);
+    }
+    let (packed, told) = write_to(chosen, Gzip::new(out, 1)?)?;
+    packed.finish()?;
+    Ok(told)
+}
+
+/// The same, as it is; and the destination.
+fn write_to<W: Write>(chosen: &Chosen<'_>, out: W) -> Result<(W, Vec<String>), ExportError> {
     let mut out = BufWriter::with_capacity(1 << 16, Counted { out, bytes: 0 });
     let mut writer = Writer {
         chosen,
@@ -53,8 +62,7 @@ pub(crate) fn write(chosen: &Chosen<'_>, out: &mut dyn Write) -> Result<Vec<Stri
             counted.bytes >> 20
         ));
     }
-    counted.out.finish()?;
-    Ok(told)
+    Ok((counted.out, told))
 }
 
 /// Counts what goes through.
