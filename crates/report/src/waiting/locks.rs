@@ -2,6 +2,7 @@
 
 use super::kept::Kept;
 use super::lives::Lives;
+use super::off::Off;
 use super::places;
 use prof_profile::{FutexId, Profile, StackId, TaskId, WaitKind, Wake};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -30,6 +31,8 @@ pub enum LockKind {
     Once,
     /// The parking lot of a user-space scheduler (Go, tokio).
     Park,
+    /// What `synchronized` of Java takes.
+    Monitor,
 }
 
 /// How the names of functions begin that wait at locks. Of several that fit,
@@ -79,6 +82,7 @@ impl LockKind {
             Self::Join => "join",
             Self::Once => "once",
             Self::Park => "park",
+            Self::Monitor => "monitor",
         }
     }
 
@@ -90,6 +94,53 @@ impl LockKind {
             WAITING.iter().find(fits).map(|&(_, kind)| kind)
         };
         names.iter().find_map(told).unwrap_or(Self::Unknown)
+    }
+}
+
+/// The functions of the JVM that wait for a monitor, or how their names begin.
+const TAKING_MONITORS: [&str; 5] = [
+    "_complete_monitor_locking_Java",
+    "monitorenter ",
+    "ObjectMonitor::enter",
+    "ObjectSynchronizer::enter",
+    "InterpreterRuntime::monitorenter",
+];
+/// How names of Java's functions begin that wait for whoever calls them.
+const OF_JAVA: [&str; 4] = [
+    "java.util.concurrent.",
+    "jdk.internal.",
+    "sun.misc.",
+    "java.lang.",
+];
+
+/// Of a thread of Java's that waits for a monitor or is parked, where: there each
+/// thread waits at a futex of its own, and which lock that was for is not known.
+fn java_place(names: &[String]) -> Option<(LockKind, String)> {
+    let takes = |name: &String| TAKING_MONITORS.iter().any(|begin| name.starts_with(begin));
+    let parks = |name: &String| name.ends_with("Unsafe.park");
+    let (kind, at) = match names.iter().rposition(takes) {
+        Some(at) => (LockKind::Monitor, at),
+        None => (LockKind::Park, names.iter().rposition(parks)?),
+    };
+    let is_own = |name: &&String| {
+        let of_java = OF_JAVA.iter().any(|begin| name.starts_with(begin));
+        name.contains('.') && !name.contains("::") && !of_java
+    };
+    Some((kind, names.get(at + 1..)?.iter().find(is_own)?.clone()))
+}
+
+/// What waits are added up by.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Key {
+    /// The word in memory.
+    Futex(FutexId),
+    /// The process, and the function of Java's that waits in it.
+    Place(i32, &'static str, String),
+}
+
+impl Key {
+    fn place(pid: i32, (kind, function): &(LockKind, String)) -> Self {
+        Self::Place(pid, kind.text(), function.clone())
     }
 }
 
@@ -137,8 +188,12 @@ pub struct Holder {
 /// A futex and the waits for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lock {
-    /// Which.
+    /// Which; of several, one.
     pub futex: FutexId,
+    /// How many: threads of Java's that take a lock in one function wait at one each.
+    pub futexes: usize,
+    /// That function.
+    pub place: Option<String>,
     /// What it is part of.
     pub kind: LockKind,
     /// Time waited in all threads, ns.
@@ -184,6 +239,8 @@ struct Sum {
     waits: u64,
     ns: u64,
     longest: u64,
+    futexes: FxHashSet<FutexId>,
+    place: Option<(LockKind, String)>,
     threads: FxHashSet<i32>,
     by_stack: FxHashMap<StackId, Waited>,
     by_waker: FxHashMap<(Option<TaskId>, StackId), Waited>,
@@ -192,7 +249,8 @@ struct Sum {
 
 /// The futexes that threads waited at, in the waits that are kept.
 pub fn locks(profile: &Profile, kept: &Kept) -> Locks {
-    let mut sums: FxHashMap<FutexId, Sum> = FxHashMap::default();
+    let mut sums: FxHashMap<Key, Sum> = FxHashMap::default();
+    let mut java: FxHashMap<StackId, Option<(LockKind, String)>> = FxHashMap::default();
     let (mut unknown, mut idle) = ((0_u64, 0_u64), (0_u64, 0_u64));
     let mut folded: FxHashMap<StackId, bool> = FxHashMap::default();
     let lives = Lives::of(profile);
@@ -221,12 +279,15 @@ pub fn locks(profile: &Profile, kept: &Kept) -> Locks {
             add(&mut unknown, (ns, times));
             continue;
         };
-        let sum = sums.entry(futex).or_default();
-        sum.waits = sum.waits.saturating_add(times);
-        sum.ns = sum.ns.saturating_add(ns);
-        sum.longest = sum.longest.max(off.end - off.begin);
-        sum.threads.insert(tid);
-        add(sum.by_stack.entry(sample.stack).or_default(), (ns, times));
+        let place = java.entry(sample.stack);
+        let place = place.or_insert_with(|| java_place(&places::names(profile, sample.stack)));
+        let key = match place {
+            Some(place) => Key::place(profile.task(sample.task).pid, place),
+            None => Key::Futex(futex),
+        };
+        let sum = sums.entry(key).or_default();
+        sum.place = place.clone();
+        sum.waited((tid, off), (futex, sample.stack), (ns, times));
         let is_of_mutex = of_mutex.entry(sample.stack);
         if let Some(tid) = wait.holder
             && *is_of_mutex.or_insert_with(|| is_of_mutex_of_libc(profile, sample.stack))
@@ -237,10 +298,8 @@ pub fn locks(profile: &Profile, kept: &Kept) -> Locks {
             sum.ended_by(wake, (ns, times));
         }
     }
-    let mut list: Vec<Lock> = sums
-        .into_iter()
-        .map(|(futex, sum)| sum.lock(profile, futex))
-        .collect();
+    let sums = sums.into_values();
+    let mut list: Vec<Lock> = sums.filter_map(|sum| sum.lock(profile)).collect();
     list.sort_by_key(|lock| (Reverse(lock.ns), lock.futex));
     Locks {
         list,
@@ -285,6 +344,21 @@ fn rounded(times: u64) -> u64 {
 }
 
 impl Sum {
+    /// A wait of a thread at a futex, with a stack.
+    fn waited(
+        &mut self,
+        (tid, off): (i32, &Off),
+        (futex, stack): (FutexId, StackId),
+        (ns, times): Waited,
+    ) {
+        self.futexes.insert(futex);
+        self.waits = self.waits.saturating_add(times);
+        self.ns = self.ns.saturating_add(ns);
+        self.longest = self.longest.max(off.end - off.begin);
+        self.threads.insert(tid);
+        add(self.by_stack.entry(stack).or_default(), (ns, times));
+    }
+
     fn ended_by(&mut self, wake: &Wake, waited: Waited) {
         let who = match wake.in_interrupt {
             true => (None, StackId::EMPTY),
@@ -293,7 +367,9 @@ impl Sum {
         add(self.by_waker.entry(who).or_default(), waited);
     }
 
-    fn lock(self, profile: &Profile, futex: FutexId) -> Lock {
+    fn lock(self, profile: &Profile) -> Option<Lock> {
+        let futex = *self.futexes.iter().min()?;
+        let (kind, place) = self.place.unzip();
         let stacks = self.by_stack.into_iter();
         let by_functions = merged(stacks.map(|(stack, sum)| {
             let functions = places::names(profile, stack);
@@ -322,9 +398,12 @@ impl Sum {
             let functions = task.map_or_else(Vec::new, |_| places::names(profile, stack));
             ((functions, task), stack, sum)
         }));
-        Lock {
+        let told = || first.map_or(LockKind::Unknown, |first| LockKind::of(&first.functions));
+        Some(Lock {
             futex,
-            kind: first.map_or(LockKind::Unknown, |first| LockKind::of(&first.functions)),
+            futexes: self.futexes.len(),
+            place,
+            kind: kind.unwrap_or_else(told),
             ns: self.ns,
             waits: rounded(self.waits),
             longest: self.longest,
@@ -341,7 +420,7 @@ impl Sum {
                     waits: rounded(times),
                 })
                 .collect(),
-        }
+        })
     }
 }
 
@@ -368,7 +447,7 @@ fn merged<K: std::hash::Hash + Eq + Ord>(
 
 #[cfg(test)]
 mod tests {
-    use super::{LockKind, is_of_mutex};
+    use super::{LockKind, is_of_mutex, java_place};
 
     #[test]
     fn functions_tell_what_a_futex_is_part_of() {
@@ -382,6 +461,37 @@ mod tests {
         assert_eq!(kind(&of_condition), LockKind::Condition);
         assert_eq!(kind(&["__pthread_clockjoin_ex"]), LockKind::Join);
         assert_eq!(kind(&["syscall", "my_lock"]), LockKind::Unknown);
+    }
+
+    #[test]
+    fn locks_of_java_are_known_by_where_they_are_taken() {
+        let place = |names: &[&str]| {
+            let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
+            java_place(&names)
+        };
+        let futex = ["__futex_abstimed_wait_common", "pthread_cond_wait"];
+        let monitor = [
+            "_complete_monitor_locking_Java",
+            "Bank.slowLog",
+            "Bank.main",
+        ];
+        let told = place(&[&futex[..], &monitor].concat());
+        assert_eq!(told, Some((LockKind::Monitor, "Bank.slowLog".into())));
+        let runtime = [
+            "ObjectMonitor::enter",
+            "SharedRuntime::monitor_enter_helper",
+        ];
+        let told = place(&[&futex[..], &runtime, &monitor].concat());
+        assert_eq!(told, Some((LockKind::Monitor, "Bank.slowLog".into())));
+        let parked = [
+            "jdk.internal.misc.Unsafe.park",
+            "java.util.concurrent.locks.LockSupport.park",
+            "java.util.concurrent.locks.ReentrantLock.lock",
+            "Bank.transfer",
+        ];
+        let told = place(&[&futex[..], &parked].concat());
+        assert_eq!(told, Some((LockKind::Park, "Bank.transfer".into())));
+        assert_eq!(place(&[&futex[..], &["work"]].concat()), None);
     }
 
     #[test]

@@ -36,7 +36,7 @@ pub fn write_locks(
     }
     let sum = |of: fn(&Lock) -> u64| locks.list.iter().map(of).sum::<u64>();
     let (ns, waits) = (sum(|lock| lock.ns), sum(|lock| lock.waits));
-    let count = locks.list.len();
+    let count: usize = locks.list.iter().map(|lock| lock.futexes).sum();
     let futexes = if count == 1 { "futex" } else { "futexes" };
     writeln!(
         out,
@@ -97,7 +97,7 @@ impl Sheet<'_> {
             let at = shown(self.profile, waiters.stack);
             (waiters.ns, "in ".to_owned(), Some(at))
         });
-        self.write_parts(lock.ns, waiters, out)?;
+        self.write_parts((lock.ns, "in"), waiters, out)?;
         for holder in lock.holders.iter().take(MOST_STACKS) {
             let percent = share(holder.ns, lock.ns);
             let who = format!("{} ({})", comm(self.profile, holder.tid), holder.tid);
@@ -117,14 +117,14 @@ impl Sheet<'_> {
                 }
             }
         });
-        self.write_parts(lock.ns, releasers, out)
+        self.write_parts((lock.ns, "ended by"), releasers, out)
     }
 
     /// Lines with the share of `all` that each part has, ns, of those that read the
     /// same together.
     fn write_parts(
         &self,
-        all: u64,
+        (all, what): (u64, &str),
         parts: impl Iterator<Item = (u64, String, Option<Vec<String>>)>,
         out: &mut dyn io::Write,
     ) -> io::Result<()> {
@@ -145,6 +145,12 @@ impl Sheet<'_> {
         lines.sort_by_key(|&(_, ns)| Reverse(ns));
         for (text, ns) in lines.iter().take(MOST_STACKS) {
             writeln!(out, "{:>9} % {text}", share(*ns, all))?;
+        }
+        let rest = lines.get(MOST_STACKS..).unwrap_or_default();
+        let ns: u64 = rest.iter().map(|&(_, ns)| ns).sum();
+        if ns > 0 {
+            let others = several(rest.len() as u64, "other");
+            writeln!(out, "{:>9} % {} {others}", share(ns, all), what)?;
         }
         Ok(())
     }
@@ -171,6 +177,13 @@ fn comm(profile: &Profile, tid: i32) -> String {
 /// address.
 fn name(profile: &Profile, lock: &Lock, columns: usize) -> String {
     let kind = lock.kind.text();
+    if let Some(place) = &lock.place {
+        let several = match lock.futexes {
+            1 => String::new(),
+            count => format!(" ({count} futexes)"),
+        };
+        return format!("{kind} in {place}{several}");
+    }
     let Some(futex) = profile.futexes.get(lock.futex.0 as usize) else {
         return kind.to_owned();
     };
@@ -233,6 +246,9 @@ struct Unknown {
 #[derive(Serialize)]
 struct ToldLock<'a> {
     kind: &'a str,
+    /// Of Java's locks: the function that waits.
+    place: Option<&'a str>,
+    futexes: usize,
     pid: i32,
     address: u64,
     variable: Option<&'a str>,
@@ -302,6 +318,8 @@ fn told<'a>(profile: &'a Profile, lock: &'a Lock) -> ToldLock<'a> {
     });
     ToldLock {
         kind: lock.kind.text(),
+        place: lock.place.as_deref(),
+        futexes: lock.futexes,
         pid: futex.map_or(-1, |futex| futex.pid),
         address: futex.map_or(0, |futex| futex.address.0),
         variable: variable.map(|variable| profile.name(variable.name)),
@@ -341,6 +359,8 @@ mod tests {
         ];
         let lock = Lock {
             futex: FutexId(0),
+            futexes: 1,
+            place: None,
             kind: LockKind::Mutex,
             ns: 1000,
             waits: 2,
