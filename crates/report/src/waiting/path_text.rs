@@ -5,6 +5,7 @@ use super::critical::{Doing, Path, Step, Ways};
 use super::kept::Kept;
 use super::places::{line, own, shown, time};
 use super::what_if::{self, Estimate};
+use crate::trust::wrapped;
 use crate::{escape, harmless_json};
 use prof_profile::{Profile, StackId, WaitState};
 use rustc_hash::FxHashMap;
@@ -181,6 +182,8 @@ pub struct WhatIf {
     pub function_ns: u64,
     /// Samples in it.
     pub samples: usize,
+    /// How long threads were blocked in it, ns, which stays as it is.
+    pub blocked_ns: u64,
     /// The estimated elapsed time, ns.
     pub estimate_ns: u64,
     /// Lower end of its 95 % interval, ns.
@@ -192,8 +195,9 @@ pub struct WhatIf {
 }
 
 const ASSUMPTION: &str = "each thread does the same in the same order and is woken by the same \
-thread at the same point; timers and devices take as long; a wait for a CPU is as long as what \
-runs there; other programs take the CPU as often for the same CPU time";
+thread at the same point; timers and devices take as long, and what looks every so often looks as \
+often as it takes; a wait for a CPU is as long as what runs there; other programs take the CPU as \
+often for the same CPU time";
 
 /// A change to try: which functions, and the factor for their time.
 #[derive(Debug, Clone, PartialEq)]
@@ -251,6 +255,11 @@ fn told(ways: &Ways<'_>, change: &Change) -> WhatIf {
             .or_insert_with(|| is_in(sample.stack));
     }
     let is_in = |stack: StackId| known.get(&stack).copied().unwrap_or(false);
+    let blocked = profile.samples.iter().enumerate().filter(|(row, sample)| {
+        let wait = profile.samples.wait_at(*row);
+        wait.is_some_and(|wait| !wait.state.is_runnable()) && is_in(sample.stack)
+    });
+    let blocked_ns = blocked.map(|(_, sample)| sample.period).sum();
     let Estimate {
         estimate,
         margin,
@@ -266,6 +275,7 @@ fn told(ways: &Ways<'_>, change: &Change) -> WhatIf {
         estimate_ns: ns(estimate),
         low_ns: ns(estimate - margin),
         high_ns: ns(estimate + margin),
+        blocked_ns,
         assumption: ASSUMPTION,
     }
 }
@@ -507,13 +517,21 @@ fn write_what_if(critical: &Critical, it: &WhatIf, out: &mut dyn io::Write) -> i
         time(it.function_ns),
         it.samples
     )?;
-    writeln!(
-        out,
-        "# assumed: each thread does the same in the same order and is woken by the same\n\
-         # thread at the same point; timers and devices take as long; a wait for a CPU\n\
-         # is as long as what runs there"
-    )
+    if it.blocked_ns > it.function_ns / 10 {
+        let blocked = time(it.blocked_ns);
+        writeln!(
+            out,
+            "# threads were blocked in it for {blocked}, which stays as long"
+        )?;
+    }
+    for line in wrapped(&format!("assumed: {}", it.assumption), WIDTH) {
+        writeln!(out, "# {}", line.trim_start())?;
+    }
+    Ok(())
 }
+
+/// Columns of a line of words, behind its mark.
+const WIDTH: usize = 77;
 
 /// Writes the path as one object, `prof-critical-path-1`.
 ///
