@@ -153,12 +153,21 @@ fn only_call(
     Some((back.wrapping_add(entry.wrapping_sub(target.0)), size))
 }
 
-/// Of the Go function at `at`, which has no frame, and which the function called
-/// that returns to `outer`: where it returns to, and the size of the frame there,
-/// if that function calls it in one place only.
-pub(crate) fn caller_of_frameless(
+/// Which kind of Go functions leaves the frame pointer to its caller.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WithoutFp {
+    /// It has no frame.
+    Frameless,
+    /// It switches stacks.
+    Switches,
+}
+
+/// Of the Go function of this kind at `at`, which the function called that returns to
+/// `outer`: where it returns to, and the size of the frame there, if that function
+/// calls it in one place only.
+pub(crate) fn caller_without_fp(
     unwinder: &mut Unwinder,
-    machine: Machine,
+    (machine, kind): (Machine, WithoutFp),
     (at, outer): (Avma, u64),
     process: &mut impl Process,
 ) -> Option<(u64, u64)> {
@@ -167,30 +176,14 @@ pub(crate) fn caller_of_frameless(
     };
     let dso = unwinder.dsos.get_mut(id)?;
     let svma = bias.to_svma(at);
-    if dso.go_frame_size(svma)? != 0 {
+    let is_it = match kind {
+        WithoutFp::Frameless => dso.go_frame_size(svma)? == 0,
+        WithoutFp::Switches => dso.switches_stacks(svma, machine),
+    };
+    if !is_it {
         return None;
     }
     let start = dso.function(svma, machine)?;
-    let entry = at.0.wrapping_sub(svma.0.wrapping_sub(start.0));
-    only_call(unwinder, machine, (entry, None), outer, process)
-}
-
-/// The same of the Go function at `at`, which switches stacks.
-pub(crate) fn caller_of_switching(
-    unwinder: &mut Unwinder,
-    machine: Machine,
-    (at, outer): (Avma, u64),
-    process: &mut impl Process,
-) -> Option<(u64, u64)> {
-    let place = process.place(at);
-    let CodeAt::Dso { id, bias } = place else {
-        return None;
-    };
-    if !switches_stacks(unwinder, (place, at), machine) {
-        return None;
-    }
-    let svma = bias.to_svma(at);
-    let start = unwinder.dsos.get_mut(id)?.function(svma, machine)?;
     let entry = at.0.wrapping_sub(svma.0.wrapping_sub(start.0));
     only_call(unwinder, machine, (entry, None), outer, process)
 }

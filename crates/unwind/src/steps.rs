@@ -3,6 +3,7 @@
 use crate::applied::apply;
 use crate::cursor::{Caller, DsoFrame, Zero, lookup};
 use crate::dso::Rules;
+use crate::go::WithoutFp;
 use crate::row::Cfa;
 use crate::{
     CallBefore, CodeAt, Cursor, Machine, Process, Registers, Step, StepBy, Unwinder, fallback,
@@ -104,27 +105,27 @@ impl Unwinder {
         crate::go::switches_stacks(self, (place, at), machine)
     }
 
-    /// Of the Go function at `at`, which has no frame, and which the function
-    /// called that returns to `outer`: where it returns to, and the size of that
-    /// frame as [`Unwinder::go_frame`] tells it. `None` unless there is one such
+    /// Of the Go function at the first address, which has no frame, and which the
+    /// function called that returns to the second: where it returns to, and the size of
+    /// that frame as [`Unwinder::go_frame`] tells it. `None` unless there is one such
     /// call only.
     pub fn go_caller(
         &mut self,
         machine: Machine,
-        (at, outer): (Avma, u64),
+        at: (Avma, u64),
         process: &mut impl Process,
     ) -> Option<(u64, u64)> {
-        crate::go::caller_of_frameless(self, machine, (at, outer), process)
+        crate::go::caller_without_fp(self, (machine, WithoutFp::Frameless), at, process)
     }
 
-    /// The same of the Go function at `at`, which switches stacks (`asmcgocall`).
+    /// The same of the Go function there, which switches stacks (`asmcgocall`).
     pub fn go_switched(
         &mut self,
         machine: Machine,
-        (at, outer): (Avma, u64),
+        at: (Avma, u64),
         process: &mut impl Process,
     ) -> Option<(u64, u64)> {
-        crate::go::caller_of_switching(self, machine, (at, outer), process)
+        crate::go::caller_without_fp(self, (machine, WithoutFp::Switches), at, process)
     }
 
     /// Whether a frame is in the code of V8 that makes the frame of the

@@ -150,6 +150,13 @@ fn functions(critical: &Critical) -> Vec<(i32, String, u64)> {
         .collect()
 }
 
+/// That these functions are on the path, in this order: thread, name, ms.
+fn ran(critical: &Critical, expected: &[(i32, &str, u64)]) {
+    let expected = expected.iter();
+    let expected = expected.map(|&(tid, name, ms)| (tid, name.to_owned(), ms));
+    assert_eq!(functions(critical), expected.collect::<Vec<_>>());
+}
+
 fn less(function: &str, factor: f64) -> Change {
     Change {
         text: function.to_owned(),
@@ -219,9 +226,10 @@ fn a_function_is_told_apart_by_who_called_it() {
 #[test]
 fn the_longer_of_two_branches_is_the_path() {
     let (critical, estimate) = told(&fork(200, 100));
-    let expected = [(1, "begin", 10), (2, "heavy", 200), (1, "last", 20)];
-    let expected = expected.map(|(tid, name, ms)| (tid, name.to_owned(), ms));
-    assert_eq!(functions(&critical), expected);
+    ran(
+        &critical,
+        &[(1, "begin", 10), (2, "heavy", 200), (1, "last", 20)],
+    );
     assert_eq!((critical.near.len(), estimate), (0, 190));
     // A thread that waits for its first CPU is in no function yet.
     let mut parts = critical.parts.iter();
@@ -263,9 +271,10 @@ fn of_two_stages_the_slower_one_is_the_path_after_its_first_item() {
     run.wakes(62, 2, 1);
     run.runs(1, "last", (62, 82));
     let (critical, estimate) = told(&run.profile(82));
-    let expected = [(1, "light", 2), (2, "heavy", 60), (1, "last", 20)];
-    let expected = expected.map(|(tid, name, ms)| (tid, name.to_owned(), ms));
-    assert_eq!(functions(&critical), expected);
+    ran(
+        &critical,
+        &[(1, "light", 2), (2, "heavy", 60), (1, "last", 20)],
+    );
     assert_eq!(estimate, 70);
 }
 
@@ -280,9 +289,7 @@ fn wakes_for_nothing_change_no_path() {
     }
     run.runs(1, "last", (100, 120));
     let (critical, estimate) = told(&run.profile(120));
-    let expected = [(2, "heavy", 100), (1, "last", 20)];
-    let expected = expected.map(|(tid, name, ms)| (tid, name.to_owned(), ms));
-    assert_eq!(functions(&critical), expected);
+    ran(&critical, &[(2, "heavy", 100), (1, "last", 20)]);
     assert_eq!(estimate, 100);
 }
 
@@ -413,9 +420,7 @@ fn a_thread_that_looks_whether_it_is_to_end_is_not_what_is_waited_for() {
     run.wakes(101, 2, 1);
     run.runs(1, "last", (101, 121));
     let (critical, estimate) = told(&run.profile(121));
-    let expected = [(1, "heavy", 95), (1, "last", 20)];
-    let expected = expected.map(|(tid, name, ms)| (tid, name.to_owned(), ms));
-    assert_eq!(functions(&critical), expected);
+    ran(&critical, &[(1, "heavy", 95), (1, "last", 20)]);
     assert_eq!((estimate, critical.near.len()), (102, 0));
 }
 
@@ -451,9 +456,7 @@ fn who_looks_whether_another_is_done_waits_for_it() {
     looks(&mut run, 1, 101);
     run.runs(1, "last", (101, 121));
     let (critical, estimate) = told(&run.profile(121));
-    let expected = [(2, "heavy", 95), (1, "last", 20)];
-    let expected = expected.map(|(tid, name, ms)| (tid, name.to_owned(), ms));
-    assert_eq!(functions(&critical), expected);
+    ran(&critical, &[(2, "heavy", 95), (1, "last", 20)]);
     // From its end until main looks it stays as long.
     assert_eq!(estimate, 102);
 }
@@ -470,9 +473,7 @@ fn a_lock_that_is_tried_again_and_again_is_one_wait() {
     run.wakes(100, 2, 1);
     run.runs(1, "last", (100, 120));
     let (critical, estimate) = told(&run.profile(120));
-    let expected = [(2, "heavy", 100), (1, "last", 20)];
-    let expected = expected.map(|(tid, name, ms)| (tid, name.to_owned(), ms));
-    assert_eq!(functions(&critical), expected);
+    ran(&critical, &[(2, "heavy", 100), (1, "last", 20)]);
     assert_eq!(estimate, 100);
 }
 
