@@ -15,7 +15,10 @@ use super::lives::Lives;
 use super::off::Off;
 use super::runs::Runs;
 use prof_profile::{Profile, WaitState};
+use rustc_hash::FxHashMap;
 
+/// A thread that wakes others more than once in so many of its ticks does its work then.
+const SERVES: usize = 3;
 /// The last such part of the elapsed time is its end, or so long, ns.
 const AT_THE_END: u64 = 200;
 const MS: u64 = 1_000_000;
@@ -89,6 +92,8 @@ pub(super) struct Ways<'p> {
     pub(super) end: u64,
     /// The thread that was the last one.
     last: i32,
+    /// How often threads woke others that are known.
+    wakes_by: FxHashMap<i32, usize>,
 }
 
 impl<'p> Ways<'p> {
@@ -97,7 +102,14 @@ impl<'p> Ways<'p> {
     pub(super) fn of(profile: &'p Profile, kept: &Kept) -> Option<Self> {
         let lives = Lives::of(profile);
         let (begin, end, last) = bounds(profile, &lives, kept)?;
+        let mut wakes_by = FxHashMap::default();
+        for wake in profile.wakes.iter().filter(|wake| !wake.in_interrupt) {
+            if !lives.thread(wake.woken).is_empty() {
+                *wakes_by.entry(profile.task(wake.task).tid).or_default() += 1;
+            }
+        }
         let mut ways = Self {
+            wakes_by,
             profile,
             runs: Runs::of(profile, &lives, (begin, end)),
             lives,
@@ -244,8 +256,17 @@ impl<'p> Ways<'p> {
             return None;
         }
         let tick = self.last_tick(waker, wake.time);
-        let is_told = tick.is_some_and(|tick| tick.begin <= off.begin);
+        let is_told = tick.is_some_and(|tick| tick.begin <= off.begin) && !self.serves(waker);
         (!is_told).then_some((waker, wake.time))
+    }
+
+    /// Whether a thread wakes others about as often as a time wakes it: it does something
+    /// for them each time.
+    fn serves(&self, tid: i32) -> bool {
+        let waits = self.lives.thread(tid).iter();
+        let ticks = waits.filter(|off| off.is_tick(self.profile)).count();
+        let wakes = self.wakes_by.get(&tid).copied().unwrap_or(0);
+        wakes * SERVES > ticks
     }
 
     /// The last time that a thread was blocked before `at`, if a time ended that as it

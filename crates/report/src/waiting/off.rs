@@ -32,8 +32,9 @@ pub struct Off {
 
 /// From so many in a row on they are taken for such.
 const SEVERAL: u32 = 3;
-/// Between two of them the thread ran or waited for a CPU for at most this part of
-/// the one before, or so long, ns.
+/// Between two of them the thread ran for at most this part of the one before, or so
+/// long, ns; and did not for at most as long as that one (Python's threads wait for
+/// their interpreter).
 const MOST_BETWEEN: f64 = 0.1;
 const SHORT: u64 = 300_000;
 
@@ -42,33 +43,41 @@ const SHORT: u64 = 300_000;
 /// Tells how many in a row at one place came before it that a time ended, and when
 /// the first of them began.
 pub(super) fn count(profile: &Profile, offs: &mut [Off]) {
-    let mut row = Row::default();
+    // One behind the other, the one that went on last at the end.
+    let mut rows: Vec<Row> = Vec::new();
     for off in offs {
-        if off.state != WaitState::Blocked {
-            continue;
-        }
         let stack = profile.samples.get(off.row).map(|sample| sample.stack);
-        if row.goes_on_with(off, stack) {
+        let is_blocked = off.state == WaitState::Blocked;
+        let own = rows.iter().position(|row| row.stack == stack);
+        let own = own.filter(|_| is_blocked).map(|at| rows.remove(at));
+        let length = off.end.saturating_sub(off.begin);
+        let next = own.filter(|row| row.goes_on_with(off));
+        if let Some(row) = &next {
             (off.ticks, off.since) = (row.ticks, row.since);
-        } else {
-            row = Row {
-                since: off.begin,
-                stack,
-                ..Row::default()
-            };
         }
-        let woken = off.wake.and_then(|index| profile.wakes.get(index));
-        if woken.is_none_or(|wake| wake.in_interrupt) {
-            row.ticks += 1;
-            (row.last, row.ended) = (off.end.saturating_sub(off.begin), off.end);
-        } else {
-            row = Row::default();
+        for row in &mut rows {
+            row.away = row.away.saturating_add(length);
+        }
+        if is_blocked && off.is_ended_by_time(profile) {
+            if rows.len() >= MOST_ROWS {
+                rows.remove(0);
+            }
+            rows.push(Row {
+                ticks: off.ticks + 1,
+                since: off.since,
+                stack,
+                last: length,
+                ended: off.end,
+                away: 0,
+            });
         }
     }
 }
 
+/// Places at which a thread waits in turns, at most.
+const MOST_ROWS: usize = 4;
+
 /// Waits at one place that a time ended, without much between.
-#[derive(Default)]
 struct Row {
     ticks: u32,
     since: u64,
@@ -76,21 +85,30 @@ struct Row {
     /// How long the last one was, ns.
     last: u64,
     ended: u64,
+    /// How long the thread has waited since for something else, ns.
+    away: u64,
 }
 
 impl Row {
-    fn goes_on_with(&self, off: &Off, stack: Option<StackId>) -> bool {
+    fn goes_on_with(&self, off: &Off) -> bool {
         let between = off.begin.saturating_sub(self.ended);
+        let ran = between.saturating_sub(self.away);
         let most = (self.last as f64 * MOST_BETWEEN) as u64;
-        self.ticks > 0 && self.stack == stack && between <= most.max(SHORT)
+        ran <= most.max(SHORT) && self.away <= self.last
     }
 }
 
 impl Off {
     /// Whether a time ended it, as it ended others before at the same place.
     pub(super) fn is_tick(&self, profile: &Profile) -> bool {
+        self.state == WaitState::Blocked
+            && self.ticks + 1 >= SEVERAL
+            && self.is_ended_by_time(profile)
+    }
+
+    /// Whether no thread was seen to end it.
+    pub(super) fn is_ended_by_time(&self, profile: &Profile) -> bool {
         let woken = self.wake.and_then(|index| profile.wakes.get(index));
-        let by_time = woken.is_none_or(|wake| wake.in_interrupt);
-        self.state == WaitState::Blocked && by_time && self.ticks + 1 >= SEVERAL
+        woken.is_none_or(|wake| wake.in_interrupt)
     }
 }

@@ -448,6 +448,28 @@ fn a_thread_that_sleeps_as_often_as_it_has_to_is_waited_for() {
 }
 
 #[test]
+fn a_thread_that_makes_something_each_time_it_wakes_is_waited_for() {
+    let mut run = Run::new(&[(1, "main"), (2, "producer")]);
+    run.made(2, 0);
+    looks(&mut run, 2, 101);
+    run.blocked(1, (0, 11));
+    for at in (11..=101).step_by(10) {
+        run.wakes(at, 2, 1);
+        run.runs(1, "heavy", (at, at + 5));
+        if at < 101 {
+            run.blocked(1, (at + 5, at + 10));
+        }
+    }
+    let (critical, estimate) = told(&run.profile(106));
+    assert_eq!(
+        functions(&critical).last(),
+        Some(&(1, "heavy".to_owned(), 5))
+    );
+    // Of ten times only the last is not done before there is something again.
+    assert_eq!(estimate, 105);
+}
+
+#[test]
 fn who_looks_whether_another_is_done_waits_for_it() {
     let mut run = Run::new(&[(1, "main"), (2, "worker")]);
     run.made(2, 0);

@@ -104,8 +104,9 @@ struct Replay<'w, 'p> {
     ended: FxHashMap<i32, Vec<Ended>>,
     /// When threads would do something for the last time.
     ends: FxHashMap<i32, f64>,
-    /// When a thread would begin to wait at the place where it waits again and again.
-    arrived: FxHashMap<i32, f64>,
+    /// When a thread would begin to wait at a place where it waits again and again, by
+    /// when it did, ns.
+    arrived: FxHashMap<(i32, u64), f64>,
 }
 
 /// A thread that ended.
@@ -359,10 +360,11 @@ impl Replay<'_, '_> {
         let length = off.end.saturating_sub(off.begin) as f64;
         let arrived = self.run_to(tid, off.begin);
         if off.ticks == 0 {
-            self.arrived.insert(tid, arrived);
+            self.arrived.insert((tid, off.begin), arrived);
         }
         // How often it waits until then follows from when that is.
-        let first = self.arrived.get(&tid).copied().unwrap_or(arrived);
+        let first = self.arrived.get(&(tid, off.since)).copied();
+        let first = first.unwrap_or(arrived);
         let woken = off.wake.and_then(|index| self.wakes.get(&index));
         let looked = ways.looked_for(tid, off).filter(|_| woken.is_none());
         let looked = looked.and_then(|(other, time)| Some((*self.ends.get(&other)?, time)));
