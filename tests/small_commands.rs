@@ -319,6 +319,47 @@ fn streams_keep_their_events_formats_and_headers() {
 }
 
 #[test]
+fn streams_of_prof_keep_all_events() {
+    let test = "streams_of_prof_keep_all_events";
+    if !have(test, "perf") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
+    let from = path("from");
+    let run = ["-e", "cpu-clock,page-faults", "--", "sh", "-c", WORK];
+    let run = prof(&[&["record", "-q", "-F", "999", "-o", "-"][..], &run].concat());
+    if run.code != 0 || run.stdout.is_empty() {
+        return skipped(test, "prof cannot record here");
+    }
+    std::fs::write(&from, run.stdout).expect("written");
+    let script = |file: &str| {
+        let lines = perf(&["script", "-F", "comm,tid,time,event,ip", "-i", file]);
+        let lines = lines.succeeded("perf script").text();
+        let mut lines: Vec<_> = lines.lines().map(str::to_owned).collect();
+        lines.sort_unstable();
+        lines
+    };
+    let expected = script(&from);
+    for event in ["cpu-clock", "page-faults"] {
+        assert!(expected.iter().any(|line| line.contains(event)), "{event}");
+    }
+    for command in [&["inject", "-b"][..], &["archive"]] {
+        let made = path(command[0]);
+        prof(&[command, &["-i", &from, "-o", &made]].concat()).succeeded(command[0]);
+        let events = prof(&["script", "-F", "event", "-i", &made]).text();
+        for event in ["cpu-clock", "page-faults"] {
+            let count = |line: &&str| line.contains(event);
+            let theirs = expected.iter().map(String::as_str).filter(count).count();
+            assert_eq!(events.lines().filter(count).count(), theirs, "{command:?}");
+        }
+        if command[0] == "inject" {
+            assert_eq!(script(&made), expected);
+        }
+    }
+}
+
+#[test]
 fn stacks_become_chains_that_every_perf_shows() {
     let test = "stacks_become_chains_that_every_perf_shows";
     if !have(test, "perf") {

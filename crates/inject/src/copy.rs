@@ -20,8 +20,14 @@ pub(crate) fn copy<W: Write + Seek, P: Write>(
 ) -> Result<Injected, InjectError> {
     let mut source = source;
     // In a stream events and features are the first records.
+    let mut updates = Vec::new();
     if source.reader.events().list().is_empty() {
-        source.reader.skip(is_of_the_head)?;
+        source.reader.skip(|record| {
+            if record.kind == RecordType::EVENT_UPDATE && additions.redaction.is_none() {
+                updates.extend_from_slice(record.bytes);
+            }
+            is_of_the_head(record.kind)
+        })?;
     }
     let mut injected = Injected::default();
     let mut features = features(&source, additions, &mut injected);
@@ -54,7 +60,7 @@ pub(crate) fn copy<W: Write + Seek, P: Write>(
         chains,
         sleeps,
         redaction: additions.redaction.clone(),
-        buffer: Vec::new(),
+        buffer: updates,
         injected,
     };
     let section = source.section;
@@ -170,6 +176,7 @@ fn is_of_the_head(kind: RecordType) -> bool {
     matches!(
         kind,
         RecordType::HEADER_ATTR
+            | RecordType::EVENT_UPDATE
             | RecordType::EVENT_TYPE
             | RecordType::HEADER_FEATURE
             | RecordType::TRACING_DATA

@@ -234,13 +234,13 @@ impl Reader {
         }
     }
 
-    /// Steps over records while their kinds are such; the first other one comes next.
+    /// Steps over records while they are such; the first other one comes next.
     ///
     /// # Errors
     /// As [`Reader::next`].
-    pub fn skip(&mut self, is_skipped: impl Fn(RecordType) -> bool) -> Result<(), Error> {
+    pub fn skip(&mut self, mut is_skipped: impl FnMut(&Record<'_>) -> bool) -> Result<(), Error> {
         while self.advance()? {
-            if !self.current().is_some_and(|record| is_skipped(record.kind)) {
+            if !self.current().is_some_and(|record| is_skipped(&record)) {
                 self.is_ahead = true;
                 break;
             }
