@@ -43,6 +43,8 @@ const LAST_NAMED: [&str; 10] = [
 /// Whether nothing calls the function of this name.
 pub(crate) fn is_thread_start(name: &str) -> bool {
     let name = name.split_once('@').map_or(name, |(plain, _version)| plain);
+    // Go's symbol tables tell how such functions are called (abi0).
+    let name = name.strip_suffix(".abi0").unwrap_or(name);
     THREAD_STARTS.contains(&name) || LAST_NAMED.contains(&name)
 }
 
@@ -56,6 +58,8 @@ mod tests {
         assert!(is_thread_start("clone3"));
         // Android's.
         assert!(is_thread_start("__start_thread"));
+        // Go's since 1.17.
+        assert!(is_thread_start("runtime.goexit.abi0"));
         assert!(!is_thread_start("main"));
         assert!(!is_thread_start("start_thread_pool"));
     }
