@@ -357,6 +357,15 @@ fn streams_of_prof_keep_all_events() {
             assert_eq!(script(&made), expected);
         }
     }
+    // What of it is not whole is not in the copy, which is said.
+    let bytes = std::fs::read(&from).expect("read");
+    std::fs::write(&from, &bytes[..bytes.len() - 10]).expect("written");
+    for command in [&["inject", "-b"][..], &["archive"]] {
+        let made = path("cut");
+        let run = prof(&[command, &["-i", &from, "-o", &made]].concat());
+        assert_eq!(run.code, 3, "{}", run.stderr);
+        assert!(run.stderr.contains("damaged"), "{}", run.stderr);
+    }
 }
 
 #[test]

@@ -103,11 +103,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
         at_hand: Vec::new(),
         limit: None,
     };
-    let reader = input.open()?;
-    let outcome = input.say_damages(&reader);
-    drop(reader);
     if args.in_place {
         check_takes_names(&input)?;
+        let outcome = input.say_damages(&input.open()?);
         let path = input.path.clone();
         embed(&input, &path, wish)?;
         return Ok(outcome);
@@ -120,7 +118,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
         inject::refuse_terminal()?;
         let folder = tempfile::tempdir().context("cannot make a folder for the copy")?;
         let part = folder.path().join("perf.data");
-        write_named(&input, &part, wish)?;
+        let outcome = write_named(&input, &part, wish)?;
         let packed = pack_into(&part, io::stdout().lock());
         return packed
             .map(|_| outcome)
@@ -128,7 +126,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
     }
     inject::refuse_special(&output, "-o - for standard output, or another -o FILE")?;
     let part = TemporaryFile(with(&output, ".part"));
-    write_named(&input, &part.0, wish)?;
+    let outcome = write_named(&input, &part.0, wish)?;
     let sizes = pack(&part.0, &output, &input)?;
     say(&format!(
         "{} has {} bytes, of {} with names; prof report -i {} needs nothing else",
@@ -180,16 +178,19 @@ pub(crate) fn redact_in_place(path: &Path, names: Option<Wish>) -> anyhow::Resul
     Ok(embedded)
 }
 
-/// A copy of the recording with what is wished for in it.
-fn write_named(input: &Input, to: &Path, wish: Wish) -> anyhow::Result<()> {
-    match wish.redaction.clone() {
+/// A copy of the recording with what is wished for in it; says what of it is damaged.
+fn write_named(input: &Input, to: &Path, wish: Wish) -> anyhow::Result<Outcome> {
+    let outcome = match wish.redaction.clone() {
         Some(redaction) => rewritten(input, to, Some(redaction))?,
-        None if input.open()?.takes_sections() => copy(&input.path, to)?,
+        None if input.open()?.takes_sections() => {
+            copy(&input.path, to)?;
+            input.say_damages(&input.open()?)
+        }
         // A stream, or a file that was not finished: a finished one of its records.
         None => rewritten(input, to, None)?,
-    }
+    };
     embed(input, to, wish)?;
-    Ok(())
+    Ok(outcome)
 }
 
 /// A file that goes when it is not needed any more.
@@ -248,8 +249,12 @@ fn written_as(source: &File, copy: &File) {
 }
 
 /// Copies the records of a recording into a finished one; with a redaction without what
-/// tells of its machine and users.
-fn rewritten(input: &Input, to: &Path, redaction: Option<Arc<Redaction>>) -> anyhow::Result<()> {
+/// tells of its machine and users. Says what of it is damaged, and so is not copied.
+fn rewritten(
+    input: &Input,
+    to: &Path,
+    redaction: Option<Arc<Redaction>>,
+) -> anyhow::Result<Outcome> {
     let file = crate::recording::unpacked(&input.path)?;
     let section = |offset, size| inject::read_section(&file, offset, size);
     let source = Source {
@@ -261,9 +266,9 @@ fn rewritten(input: &Input, to: &Path, redaction: Option<Arc<Redaction>>) -> any
         ..Additions::default()
     };
     let copied = inject::into_file(source, &additions, to);
-    copied.with_context(|| format!("{} cannot be copied", input.name()))?;
+    let (_, reader) = copied.with_context(|| format!("{} cannot be copied", input.name()))?;
     written_as(&file, &File::options().write(true).open(to)?);
-    Ok(())
+    Ok(input.say_damages(&reader))
 }
 
 /// Packs a file; bytes before, and what it was packed into.

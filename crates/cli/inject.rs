@@ -9,6 +9,7 @@ use crate::refused::Refused;
 use anyhow::Context;
 use prof_inject::{Additions, Destination, InjectError, Source, inject};
 use prof_listing::build_ids::{Which, seen_build_ids};
+use prof_perfdata::Reader;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, IsTerminal};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
@@ -115,7 +116,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
     } else {
         into_file(source, &additions, &args.output)
     };
-    let injected = injected.map_err(|error| {
+    let (injected, reader) = injected.map_err(|error| {
         let whose = match &error {
             InjectError::Write(_) => shown(&args.output),
             _ => args.input.name(),
@@ -125,7 +126,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
     if args.verbose {
         say(&told(injected, args.jit));
     }
-    Ok(args.input.say_damages(&input.open()?))
+    Ok(args.input.say_damages(&reader))
 }
 
 /// A destination, for messages.
@@ -186,7 +187,7 @@ pub(crate) fn into_file(
     source: Source<'_>,
     additions: &Additions,
     path: &Path,
-) -> Result<prof_inject::Injected, prof_inject::InjectError> {
+) -> Result<(prof_inject::Injected, Reader), InjectError> {
     let with = |ending: &str| {
         let mut name = path.as_os_str().to_owned();
         name.push(ending);
@@ -203,12 +204,12 @@ pub(crate) fn into_file(
         .open(&part)?;
     let to: Destination<_, io::Sink> = Destination::File(BufWriter::new(file));
     match inject(source, additions, to) {
-        Ok(injected) => {
+        Ok(written) => {
             if path.is_file() {
                 std::fs::rename(path, with(".old"))?;
             }
             std::fs::rename(&part, path)?;
-            Ok(injected)
+            Ok(written)
         }
         Err(error) => {
             let _ = std::fs::remove_file(&part);

@@ -17,7 +17,7 @@ pub(crate) fn copy<W: Write + Seek, P: Write>(
     source: Source<'_>,
     additions: &Additions,
     destination: Destination<W, P>,
-) -> Result<Injected, InjectError> {
+) -> Result<(Injected, Reader), InjectError> {
     let mut source = source;
     // In a stream events and features are the first records.
     let mut updates = Vec::new();
@@ -66,15 +66,15 @@ pub(crate) fn copy<W: Write + Seek, P: Write>(
     let section = source.section;
     let reader = copy_records(source.reader, &mut out, &mut writer)?;
     // Those of a stream are among its records.
-    let read = &Source { reader, section };
-    let mut all = self::features(read, additions, &mut Injected::default());
+    let read = Source { reader, section };
+    let mut all = self::features(&read, additions, &mut Injected::default());
     all.merge(features);
     // A file without any is one that was not finished.
     if all.iter().next().is_none() {
         all.event_descriptions(&events);
     }
     writer.finish(&all)?;
-    Ok(out.injected)
+    Ok((out.injected, read.reader))
 }
 
 /// Copies all records, in the order of their times.

@@ -14,8 +14,9 @@
 //! let source = Source { reader, section: &|_offset, _length| None };
 //! let chains = Additions { chains: true, ..Additions::default() };
 //! let destination = Destination::<_, Vec<u8>>::File(File::create("with-chains.data")?);
-//! let written = inject(source, &chains, destination)?;
+//! let (written, reader) = inject(source, &chains, destination)?;
 //! println!("{} samples have a call chain", written.samples);
+//! assert!(reader.damages().is_empty());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
@@ -135,7 +136,8 @@ pub enum Destination<W: Write + Seek, P: Write> {
     Pipe(P),
 }
 
-/// Writes the recording with what is added.
+/// Writes the recording with what is added. The reader that it was read with
+/// tells what of it was damaged, and so is not in what was written.
 ///
 /// # Errors
 /// When it cannot be read, copied or written; what was asked for is not in it.
@@ -143,7 +145,7 @@ pub fn inject<W: Write + Seek, P: Write>(
     source: Source<'_>,
     additions: &Additions,
     destination: Destination<W, P>,
-) -> Result<Injected, InjectError> {
+) -> Result<(Injected, Reader), InjectError> {
     if source.reader.events().order() != ByteOrder::NATIVE {
         return Err(InjectError::ByteOrder);
     }
