@@ -25,7 +25,8 @@ pub(super) struct WakeArgs {
     critical_path: bool,
     /// The same, and the elapsed time if a function took so much less
     ///
-    /// Or more (+10%), with all that it calls; parse*=-20% for all that begin so.
+    /// Or more (+10%), with all that it calls. A short name (add for Ledger::add) or a
+    /// pattern (parse*=-20%) is of all that are called so.
     #[arg(long, value_name = "FUNCTION=-N%", value_parser = change, conflicts_with_all = ["wakers", "locks", "missing", "csv", "html", "tui", "web", "firefox"])]
     what_if: Option<Change>,
 }
@@ -100,9 +101,9 @@ fn wakes(
                  to run\n  try: sudo prof record --off-cpu --wakers ./app (without =only)",
             ));
         }
-        let named = profile.functions.iter();
-        let names = named.map(|function| profile.name(function.name));
-        if !names.clone().any(|name| change.is_of(name)) {
+        if change.functions(profile).is_empty() {
+            let named = profile.functions.iter();
+            let names = named.map(|function| profile.name(function.name));
             let near = near(&change.function, names);
             let near = near.iter().map(|name| format!("\n    {name}"));
             let near = match near.collect::<String>() {

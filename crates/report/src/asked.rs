@@ -39,10 +39,11 @@ pub fn called<'n, T>(asked: &str, functions: impl Iterator<Item = (&'n str, T)>)
     found.map(|(_, it)| it).collect()
 }
 
-/// Whether `name` is the function `asked`, with or without what it takes.
+/// Whether `name` is the function `asked`, with or without what it takes or the version
+/// of a library's symbol.
 fn is_called(name: &str, asked: &str) -> bool {
     let rest = name.strip_prefix(asked);
-    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('('))
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['(', '@']))
 }
 
 /// Whether a name is what a pattern with `*` and `?` says.
@@ -97,6 +98,7 @@ mod tests {
             assert_eq!(likeness(AT, asked), form, "{asked}");
         }
         assert_eq!(likeness("add(int)", "add"), Some(Likeness::Name));
+        assert_eq!(likeness("add@@APP_1", "add"), Some(Likeness::Name));
         assert_eq!(likeness("add_all(int)", "add"), None);
         assert_eq!(likeness("Ledger::add(int)", "add"), form);
         assert_eq!(

@@ -5,12 +5,14 @@ use super::critical::{Doing, Path, Step, Ways};
 use super::kept::Kept;
 use super::places::{line, own, shown, time};
 use super::what_if::{self, Estimate};
+use crate::asked::called;
 use crate::trust::wrapped;
 use crate::{escape, harmless_json};
-use prof_profile::{Profile, StackId, WaitState};
-use rustc_hash::FxHashMap;
+use prof_profile::{FunctionId, Profile, StackId, WaitState};
+use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Serialize;
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 use std::io;
 
 /// Chains that are shown.
@@ -178,6 +180,8 @@ pub struct Near {
 pub struct WhatIf {
     /// The argument of `--what-if`.
     pub asked: String,
+    /// The functions that are called so.
+    pub functions: Vec<String>,
     /// How long the function ran in all threads, ns.
     pub function_ns: u64,
     /// Samples in it.
@@ -204,21 +208,21 @@ often for the same CPU time";
 pub struct Change {
     /// The argument of `--what-if`.
     pub text: String,
-    /// The function's name; with a `*` at its end, all names that begin so.
+    /// The function, as [`called`] takes it.
     pub function: String,
     /// Its time after the change, divided by that before: 0.8 is 20 % less.
     pub factor: f64,
 }
 
 impl Change {
-    /// Whether the change applies to a function of this name, which may have the
-    /// version of a library's symbol behind it.
-    pub fn is_of(&self, name: &str) -> bool {
-        let symbol = name.split_once('@').map_or(name, |(symbol, _)| symbol);
-        match self.function.strip_suffix('*') {
-            Some(begin) => name.starts_with(begin),
-            None => name == self.function || symbol == self.function,
-        }
+    /// The functions whose time changes.
+    pub fn functions(&self, profile: &Profile) -> FxHashSet<FunctionId> {
+        let named = profile.functions.iter().enumerate();
+        let named = named.map(|(index, function)| {
+            let id = FunctionId(u32::try_from(index).unwrap_or(u32::MAX));
+            (profile.name(function.name), id)
+        });
+        called(&self.function, named).into_iter().collect()
     }
 }
 
@@ -240,13 +244,13 @@ pub fn critical(profile: &Profile, kept: &Kept, change: Option<&Change>) -> Opti
 
 fn told(ways: &Ways<'_>, change: &Change) -> WhatIf {
     let profile = ways.profile;
+    let functions = change.functions(profile);
     let mut known: FxHashMap<StackId, bool> = FxHashMap::default();
     let is_in = |stack: StackId| {
         let mut frames = profile.stacks.locations(stack);
         frames.any(|location| {
-            let frames = profile.frames_at(location).iter();
-            let mut names = frames.map(|frame| profile.name(profile.function(frame.function).name));
-            names.any(|name| change.is_of(name))
+            let mut frames = profile.frames_at(location).iter();
+            frames.any(|frame| functions.contains(&frame.function))
         })
     };
     for sample in profile.samples.iter() {
@@ -268,8 +272,12 @@ fn told(ways: &Ways<'_>, change: &Change) -> WhatIf {
         ..
     } = what_if::estimate(ways, &is_in, change.factor);
     let ns = |value: f64| value.max(0.0) as u64;
+    let names = functions.iter();
+    let names = names.map(|&function| profile.name(profile.function(function).name).to_owned());
+    let names: BTreeSet<String> = names.collect();
     WhatIf {
         asked: change.text.clone(),
+        functions: names.into_iter().collect(),
         function_ns: ns(function_ns),
         samples,
         estimate_ns: ns(estimate),
@@ -517,6 +525,15 @@ fn write_what_if(critical: &Critical, it: &WhatIf, out: &mut dyn io::Write) -> i
         time(it.function_ns),
         it.samples
     )?;
+    if let [first, more @ ..] = it.functions.as_slice()
+        && (!more.is_empty() || !it.asked.starts_with(first))
+    {
+        let more = match more.len() {
+            0 => String::new(),
+            count => format!(" and {count} more"),
+        };
+        writeln!(out, "# of {}{more}", escape::terminal(first))?;
+    }
     if it.blocked_ns > it.function_ns / 10 {
         let blocked = time(it.blocked_ns);
         writeln!(

@@ -422,6 +422,7 @@ fn a_thread_that_looks_whether_it_is_to_end_is_not_what_is_waited_for() {
     let (critical, estimate) = told(&run.profile(121));
     ran(&critical, &[(1, "heavy", 95), (1, "last", 20)]);
     assert_eq!((estimate, critical.near.len()), (102, 0));
+    assert_eq!(critical.what_if.expect("asked for").functions, ["heavy"]);
 }
 
 #[test]
