@@ -733,9 +733,18 @@ impl App {
         self.show_wanted();
     }
 
-    /// Shows the code of the function that the session was started for.
+    /// All of the recording has been loaded; the worker may not have looked at it yet.
+    pub(super) fn loaded(&mut self) {
+        self.shared.progress = None;
+        if !self.shared.is_behind() {
+            self.show_wanted();
+        }
+    }
+
+    /// Shows the code of the function that the session was started for. Inlined ones are
+    /// known last.
     fn show_wanted(&mut self) {
-        let (Some(name), Some(seen)) = (self.wanted.take(), self.shared.seen.clone()) else {
+        let (Some(name), Some(seen)) = (self.wanted.clone(), self.shared.seen.clone()) else {
             return;
         };
         let profile = &seen.profile;
@@ -746,6 +755,10 @@ impl App {
             false => called(&name, named),
         };
         let hottest = hits.into_iter().max_by_key(|hot| hot.own);
+        if hottest.is_none() && self.shared.progress.is_some() {
+            return;
+        }
+        self.wanted = None;
         match hottest.zip(Tabs::shown_by(Action::Annotate)) {
             Some((hot, tab)) => self.open(tab, seen.site(hot.site).function),
             None => self.shared.say(format!(

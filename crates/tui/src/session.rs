@@ -213,7 +213,7 @@ impl Session {
                 Message::Update(Update::Progress(words)) => self.app.shared.progress = Some(words),
                 Message::Update(Update::Profile(profile)) => self.app.set_profile(profile),
                 Message::Update(Update::Failed(message)) => return Some(End::Failed(message)),
-                Message::Loaded => self.app.shared.progress = None,
+                Message::Loaded => self.app.loaded(),
                 Message::Reply((generation, answer)) => self.take_answer(generation, answer),
             }
         }

@@ -326,3 +326,39 @@ fn a_function_chosen_between_two_profiles_is_that_of_the_screen() {
         assert_eq!(selected(&mut bench), "[.] main");
     }
 }
+
+/// A session that is asked for the code of a function at its start, with what is known
+/// of a recording before its inlined functions are.
+fn begun_at(function: &str) -> Bench {
+    let mut first = Sketch::new();
+    let task = first.task(100, 100, "server");
+    first.sample(task, "/bin/app:main;/bin/app:parse", 1_000_000, 40);
+    let mut bench = Bench::new(first.profile.clone(), 100, 20);
+    bench.app.shared.progress = Some("inlined functions and lines".into());
+    bench.app.wanted = Some(function.into());
+    bench.app.set_profile(Arc::new(first.profile));
+    bench.settle();
+    bench
+}
+
+#[test]
+fn the_code_of_an_inlined_function_is_shown_when_that_is_known() {
+    let mut bench = begun_at("next_token");
+    let screen = bench.screen();
+    assert!(!screen.contains("is called next_token"), "{screen}");
+    bench.app.set_profile(Arc::new(super::sketch().profile));
+    bench.app.loaded();
+    bench.settle();
+    let screen = bench.screen();
+    assert!(screen.contains("Of self next_token in parse"), "{screen}");
+}
+
+#[test]
+fn that_there_is_no_such_function_is_said_when_all_is_known() {
+    let mut bench = begun_at("nothing");
+    let said = "no function with samples is called nothing";
+    assert!(!bench.screen().contains(said));
+    bench.app.loaded();
+    let screen = bench.screen();
+    assert!(screen.contains(said), "{screen}");
+}
