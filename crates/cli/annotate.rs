@@ -469,7 +469,7 @@ fn nothing(profile: &Profile, symbol: Option<&str>, args: &Args) -> String {
     if names.clone().any(|name| likeness(name, symbol).is_some()) {
         return format!(
             "{symbol} has no samples among those that are shown\n  try: another --clock, or without \
-             --dsos and --cpu"
+             --dsos, --pid, --tid, --comms, --cpu and --time"
         );
     }
     let near = near(symbol, names);

@@ -23,10 +23,13 @@ pub(crate) fn copy<W: Write + Seek, P: Write>(
     let mut updates = Vec::new();
     if source.reader.events().list().is_empty() {
         source.reader.skip(|record| {
-            if record.kind == RecordType::EVENT_UPDATE && additions.redaction.is_none() {
+            // What is hostile does not fill the memory.
+            let is_head = is_of_the_head(record.kind) && updates.len() <= BATCH;
+            let is_update = record.kind == RecordType::EVENT_UPDATE;
+            if is_head && is_update && additions.redaction.is_none() {
                 updates.extend_from_slice(record.bytes);
             }
-            is_of_the_head(record.kind)
+            is_head
         })?;
     }
     let mut injected = Injected::default();
