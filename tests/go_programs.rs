@@ -119,21 +119,7 @@ fn c_code_with_frame_pointers_is_followed_to_the_goroutine_that_called_it() {
     if !have(name, "go") || !have(name, "gcc") {
         return;
     }
-    let program = scratch().join("calls-c");
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/programs/calls-c.go");
-    let mut build = Command::new("go");
-    let build = build.args(["build", "-o"]).arg(&program).arg(source);
-    let build = build.env("CGO_CFLAGS", "-O2 -g -fno-omit-frame-pointer");
-    let build = build.env("GO111MODULE", "off").output().expect("go starts");
-    assert!(build.status.success(), "{build:?}");
-    let file = scratch().join("calls-c.data");
-    let mut record = prof_command();
-    record.args(["record", "-q", "-g", "-F", "999", "-o"]);
-    let record = record.arg(&file).arg(&program).output();
-    assert!(record.expect("prof starts").status.success());
-    let file = file.to_str().expect("UTF-8");
-    let shown = prof(&["script", "-f", "-i", file, "-F", "ip,sym"]);
-    let text = shown.succeeded("prof script").text();
+    let text = shown_of_cgo("calls-c");
     let of_c = || {
         text.split("\n\n")
             .filter(|chain| chain.contains("_Cfunc_c"))
@@ -154,4 +140,67 @@ fn c_code_with_frame_pointers_is_followed_to_the_goroutine_that_called_it() {
     }
     let whole = of_c().filter(|chain| chain.contains("main.main")).count();
     assert!(whole * 100 >= count * 97, "{whole} of {count}");
+}
+
+#[test]
+fn go_code_that_c_code_calls_is_followed_through_it_to_its_goroutine() {
+    let name = "go_code_that_c_code_calls_is_followed_through_it_to_its_goroutine";
+    if !have(name, "go") || !have(name, "gcc") {
+        return;
+    }
+    let text = shown_of_cgo("calls-back");
+    let called_back = || text.split("\n\n").filter(|it| it.contains("main.middle"));
+    let count = called_back().count();
+    assert!(count > 100, "{text}");
+    // Each function once, in this order.
+    let way = [
+        "main.middle",
+        "runtime.cgocallbackg1",
+        "runtime.cgocallback.abi0",
+        "crosscall2",
+        "goCallback",
+        "down",
+        "_Cfunc_cwork",
+        "runtime.asmcgocall",
+        "runtime.cgocall",
+        "main.caller",
+        "main.main",
+        "runtime.goexit",
+    ];
+    let (mut whole, mut wrong) = (0, 0);
+    for chain in called_back() {
+        let names: Vec<&str> = chain.lines().filter_map(name_of).collect();
+        let mut names = names.iter().skip_while(|it| **it != "main.middle");
+        let is_whole = way.iter().all(|wanted| names.any(|it| it.contains(wanted)));
+        whole += usize::from(is_whole);
+        wrong += usize::from(!is_whole && chain.contains("runtime.goexit"));
+    }
+    assert_eq!(wrong, 0, "{text}");
+    assert!(whole * 100 >= count * 97, "{whole} of {count}");
+}
+
+/// What `prof script` shows of the program of this name, whose C code keeps frame
+/// pointers.
+fn shown_of_cgo(name: &str) -> String {
+    let program = scratch().join(name);
+    let source = format!("fixtures/programs/{name}.go");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(source);
+    let mut build = Command::new("go");
+    let build = build.args(["build", "-o"]).arg(&program).arg(source);
+    let build = build.env("CGO_CFLAGS", "-O2 -g -fno-omit-frame-pointer");
+    let build = build.env("GO111MODULE", "off").output().expect("go starts");
+    assert!(build.status.success(), "{build:?}");
+    let file = scratch().join(format!("{name}.data"));
+    let mut record = prof_command();
+    record.args(["record", "-q", "-g", "-F", "999", "-o"]);
+    let record = record.arg(&file).arg(&program).output();
+    assert!(record.expect("prof starts").status.success());
+    let file = file.to_str().expect("UTF-8");
+    let shown = prof(&["script", "-f", "-i", file, "-F", "ip,sym"]);
+    shown.succeeded("prof script").text()
+}
+
+/// The name in a line of a chain.
+fn name_of(line: &str) -> Option<&str> {
+    line.split_whitespace().nth(1)
 }

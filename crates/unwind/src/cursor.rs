@@ -52,6 +52,12 @@ impl Cursor {
         &self.registers
     }
 
+    /// Gives the frame the frame pointer that its callee had saved, where that could
+    /// not be read before.
+    pub fn found_fp(&mut self, fp: u64) {
+        self.registers.set(self.registers.machine().fp(), fp);
+    }
+
     /// The instruction pointer; in callers, the return address.
     #[inline]
     pub fn pc(&self) -> u64 {

@@ -1,5 +1,6 @@
 //! A sample's user chain, with the live process for what was not copied.
 
+mod agreed;
 mod javascript;
 mod named;
 mod proof;
@@ -237,6 +238,7 @@ impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
             is_unsettled_only: false,
             is_pressed: self.is_pressed,
             cursor: Cursor::innermost(sample.state.registers),
+            lost_fp: None,
             straight: straight_slots(sample),
         };
         let decided = walk.run(found);

@@ -118,6 +118,8 @@ struct Fixture {
     later_sp: u64,
     /// What is read with samples.
     pieces: Vec<(u64, Vec<u8>)>,
+    /// What the kernel finds by frame pointers.
+    frames: Vec<u64>,
     /// Samples are of a thread that was read while it slept.
     is_asleep: bool,
 }
@@ -146,6 +148,7 @@ impl Fixture {
             processes,
             later_sp: 0,
             pieces: Vec::new(),
+            frames: Vec::new(),
             is_asleep: false,
         }
     }
@@ -177,7 +180,7 @@ impl Fixture {
             },
             processes: &self.processes,
             pieces: &self.pieces,
-            frames: &[],
+            frames: &self.frames,
             told: &[],
             later_sp: self.later_sp,
             names: Naming::Proved,
@@ -285,6 +288,36 @@ fn under_pressure_the_stack_of_the_process_is_not_read() {
         (whole()[..9].to_vec(), ChainEnd::RecorderLate)
     );
     assert_eq!(fixture.process.reads.get(), 0);
+}
+
+#[test]
+fn what_the_kernel_saw_as_well_is_believed_at_once() {
+    let mut fixture = Fixture::new();
+    fixture.frames = whole();
+    // That nothing is outside of them it does not tell.
+    fixture.pieces = vec![(STACK + stack().len() as u64 - 8, vec![0; 8])];
+    let proven = Decided {
+        end: ChainEnd::Root,
+        trial: None,
+    };
+    let (chain, decided) = fixture.sample(16 * 8);
+    assert_eq!((&chain, &decided), (&whole(), &proven));
+    // From then on without a look at the process, pressed or not.
+    fixture.process.reads.set(0);
+    fixture.process.is_gone.set(true);
+    for is_pressed in [false, true] {
+        fixture.chains.pressed(is_pressed);
+        assert_eq!(fixture.sample(16 * 8), (whole(), proven.clone()));
+    }
+    assert_eq!(fixture.process.reads.get(), 0);
+    fixture.chains.pressed(false);
+    let pieces = std::mem::take(&mut fixture.pieces);
+    assert_ne!(fixture.sample(16 * 8), (whole(), proven.clone()));
+    // It saw another caller this time.
+    fixture.pieces = pieces;
+    *fixture.frames.last_mut().expect("there are some") += 0x10;
+    let (chain, decided) = fixture.sample(16 * 8);
+    assert_ne!((chain, decided), (whole(), proven));
 }
 
 /// Its calls go through a register and say nothing: one look is not enough,

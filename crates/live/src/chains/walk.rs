@@ -1,5 +1,6 @@
 //! One sample's way to the start of its thread.
 
+use super::agreed;
 use super::named::FrameAt;
 use super::{Decided, Found};
 use crate::known_frame::Known;
@@ -28,6 +29,8 @@ const FURTHER: u64 = 2 << 20;
 /// Of longer stacks only what changes is read with samples, if that is enough,
 /// bytes.
 const PART_OF: u64 = 64 << 10;
+/// Of so many frames it is cheap to ask which of them the kernel saw: it follows 127.
+const MAY_BE_TOLD: usize = 512;
 /// Of so many frames it is cheap to remember what each slot held, also where
 /// snapshots prove them.
 const FEW_FRAMES: usize = 512;
@@ -106,6 +109,9 @@ pub(super) struct Walk<'a, F, M> {
     /// There is no time for what was not copied.
     pub(super) is_pressed: bool,
     pub(super) cursor: Cursor,
+    /// Where the frame pointer of the frame at the cursor was saved, if that was not
+    /// copied.
+    pub(super) lost_fp: Option<u64>,
     /// Slots that were copied, as far as there is no hole between them.
     pub(super) straight: Range<u64>,
 }
@@ -124,7 +130,8 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
         self.note(Seen::innermost(self.drain));
         let mut stop = self.copied_part();
         let proven = self.inner.len();
-        if self.is_pressed && self.leaves_copy(stop) {
+        let is_told = matches!(stop, Stop::Joined(at) if self.is_told(at));
+        if self.is_pressed && !is_told && self.leaves_copy(stop) {
             // What is known of the outer frames stays so.
             out.extend(self.inner.iter().filter_map(in_chain));
             if let Stop::Joined(at) = stop {
@@ -136,8 +143,8 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
             return Decided { end, trial: None };
         }
         let goes_beyond = match stop {
-            Stop::Joined(at) => !self.verify(at),
-            Stop::Ended(end) => end == ChainEnd::StackCut,
+            Stop::Joined(at) => !is_told && !self.verify(at),
+            Stop::Ended(end) => self.is_cut(end),
         };
         if goes_beyond {
             self.outer.is_deep();
@@ -170,10 +177,15 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
         self.root(proven, joined, found)
     }
 
+    /// Whether the copied part ended so because not all was copied.
+    fn is_cut(&self, end: ChainEnd) -> bool {
+        end == ChainEnd::StackCut || end == ChainEnd::Unproven && self.lost_fp.is_some()
+    }
+
     /// Whether the rest of the chain lies where nothing was copied.
     fn leaves_copy(&self, stop: Stop) -> bool {
         match stop {
-            Stop::Ended(end) => end == ChainEnd::StackCut,
+            Stop::Ended(end) => self.is_cut(end),
             Stop::Joined(at) => {
                 let mut known = self.outer.until(at).iter();
                 known.any(|frame| self.is_beyond(frame.slot))
@@ -184,7 +196,9 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
     /// The walk came to the thread's start, through frame `joined` of the
     /// known ones.
     fn root(&mut self, proven: usize, joined: usize, found: &mut Found) -> Decided {
-        let mut trial = self.trial(proven, joined);
+        let is_told = self.is_told(joined);
+        let trial = self.trial(proven, joined);
+        let mut trial = trial.filter(|_| !is_told);
         let is_believed = match &mut trial {
             None => true,
             Some(trial) => match self.unsure_slots(proven, joined) {
@@ -222,6 +236,20 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
             end: ChainEnd::Unproven,
             trial: None,
         }
+    }
+
+    /// Whether the kernel saw the frames beyond the copy as it took the sample; the
+    /// walk joined the known ones at position `joined`. That nothing called the
+    /// outermost it does not tell: a word that says so must have been copied.
+    fn is_told(&self, joined: usize) -> bool {
+        let known = self.outer.until(joined);
+        if self.inner.len() + known.len() > MAY_BE_TOLD {
+            return false;
+        }
+        let frames = self.inner.iter().chain(known.iter().rev());
+        let frames = frames.map(|frame| (frame.pc, frame.slot != 0 && self.is_beyond(frame.slot)));
+        let frames = frames.filter(|&(pc, is_beyond)| pc != NO_CALLER || is_beyond);
+        agreed::is_told(frames, self.sample.frames.iter().copied())
     }
 
     /// The slots that the chain rests on beyond the copy, if any.
@@ -284,12 +312,25 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
 
     fn live_walk(&mut self, spare: &mut SparePieces) -> Stop {
         let mut pieces = LivePieces::new(self.memory, self.sample.state.pid, spare);
+        self.find_lost_fp(&mut pieces);
         loop {
             match self.walk(&mut pieces, Source::Live) {
                 // A failed check forgets that frame, so this comes to an end.
                 Stop::Joined(at) if !self.verify(at) => {}
                 stop => return stop,
             }
+        }
+    }
+
+    /// Reads the frame pointer that was not copied.
+    fn find_lost_fp(&mut self, pieces: &mut impl Beyond) {
+        let word = self.sample.state.registers.machine().word();
+        if let Some(at) = self.lost_fp.take()
+            && let Some(fp) = pieces.word(at, word)
+            && let Some(last) = self.inner.last_mut()
+        {
+            self.cursor.found_fp(fp);
+            (last.fp, last.key) = (fp, self.cursor.key());
         }
     }
 
@@ -322,6 +363,11 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
                 Err(end) => return Stop::Ended(self.ended(end, source)),
             };
             self.leads(step.base);
+            self.lost_fp = match step.fp {
+                FpFrom::Memory(at) => self.cursor.registers().fp().is_none().then_some(at),
+                FpFrom::Callee => self.lost_fp,
+                FpFrom::Other => None,
+            };
             let mut around = Around {
                 stacks: &mut *self.stacks,
                 processes: self.sample.processes,
