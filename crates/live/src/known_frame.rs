@@ -21,6 +21,8 @@ pub(super) struct Known {
     pub(super) looks: u32,
     /// What is to be learnt of that call once the frame is confirmed.
     pub(super) link: Option<Link>,
+    /// Whether no other place was ever seen to call the function that it called.
+    pub(super) is_only: bool,
     /// The frame pointer in the frame; 0 if it is lost.
     pub(super) fp: u64,
     /// Where that was found.

@@ -6,12 +6,17 @@
 //! tail call may have led on. Calls through pointers and linkage stubs leave
 //! it open: such a link is learnt from a chain that went through it and was
 //! confirmed by later samples.
+//!
+//! A function that was only ever called from one place was called from there at the
+//! sample's time, too, if that is what its slot says later: whether the slot has changed
+//! meanwhile then does not matter. So the outer frames of threads that were just started,
+//! each time in the same way, need not be seen to stay.
 
 use crate::processes::Processes;
 use crate::stacks::{Beyond, OpenFile, StackUnwinder, UserState};
 use prof_profile::Avma;
-use prof_unwind::{CallBefore, CodeAt, Cursor, FunctionAt, Process};
-use rustc_hash::{FxHashSet, FxHasher};
+use prof_unwind::{CallBefore, CodeAt, Cursor, FunctionAt, Process, UnwindDsoId};
+use rustc_hash::{FxHashMap, FxHashSet, FxHasher};
 use std::hash::{Hash, Hasher};
 
 /// Most links that are remembered.
@@ -24,10 +29,33 @@ pub(super) type Link = u64;
 /// Pairs of addresses that were looked up last; a power of two.
 const RECENT: usize = 4096;
 
+/// A function, and the place that called it, as hashes of both.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Call {
+    callee: u64,
+    caller: u64,
+}
+
+/// Who has called a function so far.
+#[derive(Debug, Clone, Copy)]
+struct Caller {
+    place: u64,
+    /// How often that was seen, each time the frame was another.
+    times: u8,
+    /// No other was.
+    is_only: bool,
+}
+
+/// So often one place must have been seen to call a function to count as the only one
+/// that does.
+const ONLY: u8 = 5;
+
 /// Links seen in copied stacks.
 #[derive(Debug)]
 pub(super) struct Links {
     seen: FxHashSet<Link>,
+    /// By callee.
+    callers: FxHashMap<u64, Caller>,
     /// Hashes of pairs of addresses, each at a place of its own: to look up
     /// what was learnt just before is most of the work.
     recent: Box<[u64]>,
@@ -37,6 +65,7 @@ impl Default for Links {
     fn default() -> Self {
         Self {
             seen: FxHashSet::default(),
+            callers: FxHashMap::default(),
             recent: vec![0; RECENT].into(),
         }
     }
@@ -71,15 +100,38 @@ impl Links {
                 self.recent.fill(0);
             }
             self.seen.insert(link(&caller, &callee));
+            if let Some(call) = Call::of(&caller, &callee) {
+                self.count(call);
+            }
         }
     }
 
-    /// Remembers links of a chain that was confirmed: of a frame larger than
+    /// Remembers links and calls of a chain that was confirmed: of a frame larger than
     /// any copy no other way tells what called.
-    pub(super) fn confirm(&mut self, links: &[Link]) {
+    pub(super) fn confirm(&mut self, links: &[Link], calls: &[Call]) {
         if self.seen.len() < MAX_LINKS {
             self.seen.extend(links);
         }
+        calls.iter().for_each(|&call| self.count(call));
+    }
+
+    fn count(&mut self, call: Call) {
+        if self.callers.len() >= MAX_LINKS {
+            self.callers.clear();
+        }
+        let caller = self.callers.entry(call.callee).or_insert(Caller {
+            place: call.caller,
+            times: 0,
+            is_only: true,
+        });
+        caller.times = caller.times.saturating_add(1);
+        caller.is_only &= caller.place == call.caller;
+    }
+
+    /// Whether no other place calls that function, as far as was ever seen.
+    fn is_only(&self, call: Call) -> bool {
+        let caller = self.callers.get(&call.callee);
+        caller.is_some_and(|it| it.is_only && it.place == call.caller && it.times >= ONLY)
     }
 
     /// Whether this pair of a process was learnt just before; if not, it counts
@@ -95,19 +147,17 @@ impl Links {
         std::mem::replace(recent, hash) == hash
     }
 
-    /// Whether the call that returns to `caller` can have led to `callee`; if
-    /// that stays open, and both functions are known, what is to be learnt once
-    /// it is confirmed.
+    /// Whether the call that returns to `caller` can have led to `callee`.
     pub(super) fn judge<F: OpenFile>(
         &self,
         around: &mut Around<'_, F>,
         callee: &Cursor,
         caller: &Cursor,
         beyond: &mut impl Beyond,
-    ) -> (Proof, Option<Link>) {
+    ) -> Judged {
         if caller.is_exact() {
             // Interrupted by a signal, not by a call.
-            return (Proof::Open, None);
+            return Proof::Open.into();
         }
         let machine = caller.registers().machine();
         let call = {
@@ -117,14 +167,14 @@ impl Links {
         let target = match call {
             // Nothing called a goroutine, and that is what stands above each.
             Some(CallBefore::None) if begins_stacks(around, caller.lookup(), beyond) => {
-                return (Proof::Shown, None);
+                return Proof::Shown.into();
             }
             // Code whose runtime tells of it was shown to be returned to.
             Some(CallBefore::None) if is_told_of(around, caller.pc(), beyond) => {
-                return (Proof::Open, None);
+                return Proof::Open.into();
             }
             // Nothing to be read: JIT code of a process that is gone.
-            None | Some(CallBefore::None) => return (Proof::Refuted, None),
+            None | Some(CallBefore::None) => return Proof::Refuted.into(),
             Some(CallBefore::Direct(by)) => Some(caller.pc().wrapping_add_signed(by)),
             Some(CallBefore::Indirect) => None,
         };
@@ -132,29 +182,64 @@ impl Links {
         let caller = part(around, caller.lookup(), beyond);
         let (Some(callee), Some(caller)) = (callee, caller) else {
             // Code without unwind information: its frame pointer led here.
-            return (Proof::Open, None);
+            return Proof::Open.into();
         };
         let link = link(&caller, &callee);
+        let call = Call::of(&caller, &callee);
+        let judged = |proof| Judged {
+            proof,
+            link: None,
+            call,
+            is_only: call.is_some_and(|call| self.is_only(call)),
+        };
         if self.seen.contains(&link) {
-            return (Proof::Shown, None);
+            return judged(Proof::Shown);
         }
         let (Part::Function(callee), Part::Function(_)) = (callee, caller) else {
-            return (Proof::Open, None);
+            return Proof::Open.into();
         };
         // Linkage stubs have no function of their own.
         let call_target = target.map(Avma);
         match call_target.and_then(|target| function(around, target, beyond)) {
-            None => (Proof::Open, Some(link)),
-            Some(target) if target.is_same(&callee) => (Proof::Shown, None),
+            None => Judged {
+                link: Some(link),
+                ..judged(Proof::Open)
+            },
+            Some(target) if target.is_same(&callee) => judged(Proof::Shown),
             Some(_) => {
                 // Of a stub nothing is on the stack.
                 let behind = call_target.and_then(|at| stub_target(around, at, beyond));
                 let behind = behind.and_then(|at| function(around, at, beyond));
                 match behind.is_some_and(|behind| behind.is_same(&callee)) {
-                    true => (Proof::Shown, None),
-                    false => (Proof::Refuted, None),
+                    true => judged(Proof::Shown),
+                    false => Proof::Refuted.into(),
                 }
             }
+        }
+    }
+}
+
+/// What is known of a call that was read from a running process.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Judged {
+    pub(super) proof: Proof,
+    /// If that stays open, and both functions are known, what is to be learnt once
+    /// it is confirmed.
+    pub(super) link: Option<Link>,
+    /// If both functions are known, who called whom.
+    pub(super) call: Option<Call>,
+    /// Whether no other place calls that function, as far as was ever seen: then it
+    /// did so at the time of the sample, too.
+    pub(super) is_only: bool,
+}
+
+impl From<Proof> for Judged {
+    fn from(proof: Proof) -> Self {
+        Self {
+            proof,
+            link: None,
+            call: None,
+            is_only: false,
         }
     }
 }
@@ -227,6 +312,24 @@ fn part<F: OpenFile>(
     is_made.then_some(Part::Made(around.state.pid, at))
 }
 
+impl Call {
+    /// Of functions of files only.
+    fn of(caller: &Part, callee: &Part) -> Option<Self> {
+        let (Part::Function(caller), Part::Function(callee)) = (caller, callee) else {
+            return None;
+        };
+        let hash = |it: (UnwindDsoId, u64)| {
+            let mut hasher = FxHasher::default();
+            it.hash(&mut hasher);
+            hasher.finish()
+        };
+        Some(Self {
+            callee: hash((callee.dso, callee.start.0)),
+            caller: hash((caller.dso, caller.at.0)),
+        })
+    }
+}
+
 fn link(caller: &Part, callee: &Part) -> Link {
     let mut hasher = FxHasher::default();
     match caller {
@@ -238,4 +341,26 @@ fn link(caller: &Part, callee: &Part) -> Link {
         Part::Made(pid, at) => (pid, at.0, true).hash(&mut hasher),
     }
     hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Call, Links, ONLY};
+
+    #[test]
+    fn the_only_caller_is_one_that_was_seen_again_and_again() {
+        let mut links = Links::default();
+        let call = |callee, caller| Call { callee, caller };
+        for times in 0..ONLY {
+            assert!(!links.is_only(call(1, 10)), "{times}");
+            links.confirm(&[], &[call(1, 10), call(2, 10)]);
+        }
+        assert!(links.is_only(call(1, 10)) && links.is_only(call(2, 10)));
+        assert!(!links.is_only(call(1, 11)) && !links.is_only(call(3, 10)));
+        // Another calls it, once.
+        links.confirm(&[], &[call(1, 11)]);
+        (0..ONLY).for_each(|_| links.confirm(&[], &[call(1, 10)]));
+        assert!(!links.is_only(call(1, 10)) && !links.is_only(call(1, 11)));
+        assert!(links.is_only(call(2, 10)));
+    }
 }

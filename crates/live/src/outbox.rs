@@ -5,7 +5,7 @@
 //! meanwhile and all were seen often enough; else its proven part is. All
 //! behind it waits too, so that the order of time stays.
 
-use crate::links::Link;
+use crate::links::{Call, Link};
 use crate::mapped_dsos::MappedDsoId;
 use crate::spares::Spares;
 use crate::threads::Whose;
@@ -47,6 +47,8 @@ pub(super) struct Trial {
     pub(super) unsure: Vec<(u64, u64)>,
     /// What is learnt of calls if it turns out to be sure.
     pub(super) links: Vec<Link>,
+    /// And who called whom.
+    pub(super) calls: Vec<Call>,
     /// How it ends with what is proven alone.
     pub(super) otherwise: ChainEnd,
 }
@@ -213,13 +215,12 @@ impl Outbox {
 
     /// Gives `out` all before the first record that is still on trial at drain
     /// `now`, or more if it is full. `judge` says how a trial stands;
-    /// `decided` is told how each chain ends, and what a confirmed one shows of
-    /// its calls.
+    /// `decided` is told how each chain ends, and what a confirmed one rested on.
     pub(super) fn release(
         &mut self,
         now: u64,
         judge: impl Fn(&Trial) -> Verdict,
-        mut decided: impl FnMut(Ended, &[Link]),
+        mut decided: impl FnMut(Ended, Option<&Trial>),
         out: &mut dyn FnMut(&[u8]),
     ) {
         self.close_last();
@@ -260,22 +261,17 @@ impl Outbox {
         }
     }
 
-    /// Gives `out` the record that the verdict chooses, and tells `decided` how its
-    /// chain ends.
+    /// Gives `out` the record that the verdict chooses, and tells `decided` of it.
     fn decide(
         &mut self,
         (verdict, trial): (Verdict, &Trial),
         (whole, proven): (Candidate, Candidate),
-        decided: &mut impl FnMut(Ended, &[Link]),
+        decided: &mut impl FnMut(Ended, Option<&Trial>),
         out: &mut dyn FnMut(&[u8]),
     ) {
         let (chosen, other) = match verdict {
             Verdict::Sure => (whole, proven),
             Verdict::Unsure | Verdict::Failed => (proven, whole),
-        };
-        let links = match verdict {
-            Verdict::Sure => trial.links.as_slice(),
-            Verdict::Unsure | Verdict::Failed => &[],
         };
         if chosen.record.outer.is_empty() {
             out(&chosen.record.bytes);
@@ -284,7 +280,7 @@ impl Outbox {
             chosen.record.append_to(&mut self.whole);
             out(&self.whole);
         }
-        decided(chosen.ended, links);
+        decided(chosen.ended, (verdict == Verdict::Sure).then_some(trial));
         self.give_back(chosen.record);
         self.give_back(other.record);
     }
@@ -303,6 +299,7 @@ mod tests {
             proven: 1,
             unsure: Vec::new(),
             links: vec![5],
+            calls: Vec::new(),
             otherwise: ChainEnd::Unproven,
         }
     }
@@ -326,9 +323,9 @@ mod tests {
         outbox.release(
             now,
             |_| verdict,
-            |ended, links| {
+            |ended, sure| {
                 ends.push(ended.end);
-                assert_eq!(links.is_empty(), verdict != Verdict::Sure);
+                assert_eq!(sure.is_some(), verdict == Verdict::Sure);
             },
             &mut |records| out.extend_from_slice(records),
         );

@@ -312,17 +312,20 @@ impl LiveUnwinder {
 
     fn release(&mut self, now: u64, out: &mut dyn FnMut(&[u8])) {
         let (chains, ends) = (&self.chains, &mut self.counts.ends);
-        let mut confirmed = Vec::new();
+        let (mut links, mut calls) = (Vec::new(), Vec::new());
         self.outbox.release(
             now,
             |trial| chains.judge(trial),
-            |ended, links| {
+            |ended, sure| {
                 *ends.entry(ended).or_default() += 1;
-                confirmed.extend_from_slice(links);
+                if let Some(sure) = sure {
+                    links.extend_from_slice(&sure.links);
+                    calls.extend_from_slice(&sure.calls);
+                }
             },
             out,
         );
-        self.chains.confirm(&confirmed);
+        self.chains.confirm(&links, &calls);
     }
 
     fn run(&mut self, incoming: &[u8], if_unknown: IfUnknown, out: &mut dyn FnMut(&[u8])) {

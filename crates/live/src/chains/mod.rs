@@ -11,7 +11,7 @@ mod tests;
 mod walk;
 
 use crate::known_frame::Known;
-use crate::links::{Link, Links};
+use crate::links::{Call, Link, Links};
 use crate::memory::{SparePieces, TargetMemory};
 use crate::nearby::Lines;
 use crate::outbox::{Trial, Verdict};
@@ -219,7 +219,7 @@ impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
     fn walk(&mut self, sample: &ThreadSample<'_>, found: &mut Found) -> Decided {
         let outer = self.threads.of(Whose::of(sample));
         let word = sample.state.registers.machine().word();
-        outer.settle(&sample.copied(), word);
+        outer.settle(&sample.copied(), word, self.drain);
         // Under pressure what lies beyond the copy is not looked at.
         if !self.is_pressed {
             outer.look(self.drain);
@@ -239,6 +239,7 @@ impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
             is_pressed: self.is_pressed,
             cursor: Cursor::innermost(sample.state.registers),
             lost_fp: None,
+            calls: Vec::new(),
             straight: straight_slots(sample),
         };
         let decided = walk.run(found);
@@ -290,9 +291,9 @@ impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
         self.drain
     }
 
-    /// These links were part of a chain that turned out to be sure.
-    pub(super) fn confirm(&mut self, links: &[Link]) {
-        self.links.confirm(links);
+    /// These links and calls were part of a chain that turned out to be sure.
+    pub(super) fn confirm(&mut self, links: &[Link], calls: &[Call]) {
+        self.links.confirm(links, calls);
     }
 
     /// How a chain stands that rests on memory which was read later.
@@ -306,6 +307,9 @@ impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
         };
         if outer.is_doubtful(&trial.slots, &trial.copied) {
             return Verdict::Failed;
+        }
+        if outer.may_be_doubtful(&trial.slots, &trial.copied) {
+            return Verdict::Unsure;
         }
         let mut unsure = trial.unsure.iter();
         match unsure.all(|&(slot, pc)| outer.is_sure(slot, pc)) {

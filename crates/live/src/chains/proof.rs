@@ -23,7 +23,8 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
     pub(super) fn verify(&mut self, at: usize) -> bool {
         let known = self.outer.until(self.outer.outside(at, &self.straight));
         // Copied slots were compared, and they are the innermost.
-        let beyond = known.iter().rposition(|frame| self.is_beyond(frame.slot));
+        let asks = |frame: &Known| !frame.is_only && self.is_beyond(frame.slot);
+        let beyond = known.iter().rposition(asks);
         let Some(count) = beyond.map(|last| last + 1) else {
             return true;
         };
@@ -35,7 +36,7 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
         let chosen = choose(count, self.drain as usize, &mut chosen);
         // Of each the return address and, where it matters, the frame pointer.
         let expected = chosen.iter().flat_map(|&index| {
-            let frame = known.get(index);
+            let frame = known.get(index).filter(|frame| !frame.is_only);
             let slot = frame.map(|frame| (index, frame.slot, frame.pc));
             let fp = frame.and_then(|frame| Some((index, frame.fp_slot()?, frame.fp)));
             slot.into_iter().chain(fp)
@@ -64,7 +65,7 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
         // The outermost difference: what is inside of it may have followed.
         match differs.map(|((index, ..), _)| *index).min() {
             Some(index) => {
-                self.outer.changed(index);
+                self.outer.changed(index, self.drain);
                 false
             }
             None => {
@@ -160,7 +161,7 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
     /// the sample was taken.
     fn weigh(&self, frame: &Known, weighed: &mut Weighed) {
         let inside = weighed.callee.replace(frame.pc);
-        if !self.is_beyond(frame.slot) {
+        if frame.is_only || !self.is_beyond(frame.slot) {
             return;
         }
         weighed.is_settled = weighed.is_settled

@@ -239,7 +239,7 @@ fn a_slot_that_is_read_with_each_sample_is_not_in_doubt_for_ever() {
     };
     let outer = fixture.chains.threads.of(whose);
     let at = outer.position(slot).expect("known");
-    outer.changed(at);
+    outer.changed(at, 0);
     let mut doubtful = outer.doubtful();
     assert!(doubtful.contains(&slot));
     fixture.pieces = vec![(slot, caller(20).to_le_bytes().to_vec())];

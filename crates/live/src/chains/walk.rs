@@ -4,7 +4,7 @@ use super::agreed;
 use super::named::FrameAt;
 use super::{Decided, Found};
 use crate::known_frame::Known;
-use crate::links::{Around, Link, Links, Proof};
+use crate::links::{Around, Call, Link, Links, Proof};
 use crate::memory::{CopiedAndCode, LivePieces, SparePieces, TargetMemory};
 use crate::outbox::Trial;
 use crate::outer::{NO_CALLER, OuterFrames};
@@ -58,6 +58,7 @@ struct Seen {
     /// The drain in which that was there, if it was not seen before.
     since: u64,
     link: Option<Link>,
+    is_only: bool,
 }
 
 impl Seen {
@@ -67,6 +68,7 @@ impl Seen {
             fp_from: FpFrom::Callee,
             since,
             link: None,
+            is_only: false,
         }
     }
 
@@ -112,6 +114,8 @@ pub(super) struct Walk<'a, F, M> {
     /// Where the frame pointer of the frame at the cursor was saved, if that was not
     /// copied.
     pub(super) lost_fp: Option<u64>,
+    /// Who called whom beyond the copy, as far as the walk went on there.
+    pub(super) calls: Vec<Call>,
     /// Slots that were copied, as far as there is no hole between them.
     pub(super) straight: Range<u64>,
 }
@@ -206,6 +210,7 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
                     trial.unsure = unsure;
                     let beyond = self.inner.get(proven..).unwrap_or_default().iter();
                     trial.links = beyond.filter_map(|frame| frame.link).collect();
+                    trial.calls = std::mem::take(&mut self.calls);
                     true
                 }
                 None => false,
@@ -258,7 +263,7 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
         let outside = self.outer.outside(joined, &self.straight);
         let known = self.outer.until(outside);
         // Of frames in order the ends of what is beyond tell the rest.
-        let is_beyond = |frame: &&Known| self.is_beyond(frame.slot);
+        let is_beyond = |frame: &&Known| !frame.is_only && self.is_beyond(frame.slot);
         let ends = [known.iter().find(is_beyond), known.iter().rfind(is_beyond)];
         let between = match self.outer.are_in_order(joined) {
             true => &[],
@@ -288,6 +293,7 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
             proven,
             unsure: Vec::new(),
             links: Vec::new(),
+            calls: Vec::new(),
             otherwise: ChainEnd::Unproven,
         })
     }
@@ -381,12 +387,16 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
                 }
                 Source::Live => {
                     let links = &mut *self.links;
-                    let (proof, link) = links.judge(&mut around, &callee, &self.cursor, beyond);
-                    if proof == Proof::Refuted {
+                    let judged = links.judge(&mut around, &callee, &self.cursor, beyond);
+                    if judged.proof == Proof::Refuted {
                         return Stop::Ended(ChainEnd::Unproven);
                     }
-                    let found = Seen::new(&step, self.drain);
-                    self.note(Seen { link, ..found });
+                    self.calls.extend(judged.call);
+                    self.note(Seen {
+                        link: judged.link,
+                        is_only: judged.is_only,
+                        ..Seen::new(&step, self.drain)
+                    });
                 }
             }
         }
@@ -425,6 +435,7 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
             since: known.map_or(since, |known| known.since),
             looks: known.map_or(self.outer.looks(), |known| known.looks),
             link: None,
+            is_only: false,
             base: Base::Other,
         });
     }
@@ -451,6 +462,7 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
             since: known.map_or(seen.since, |known| known.since),
             looks: known.map_or(self.outer.looks(), |known| known.looks),
             link: seen.link,
+            is_only: seen.is_only,
             base: Base::Other,
         });
     }

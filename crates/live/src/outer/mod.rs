@@ -55,6 +55,9 @@ pub(super) struct OuterFrames {
     /// Slots that were seen to change while all inside of them stayed the
     /// same, with how often they stayed since.
     doubtful: FxHashMap<u64, u16>,
+    /// Slots that were found to hold something else in these drains, of which it is
+    /// not known yet whether the thread had left their frames by then.
+    unexplained: Vec<(u64, u64)>,
     /// What slots held.
     history: SlotHistory,
     /// Drains in which the known frames were compared with the stack.

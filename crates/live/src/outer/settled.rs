@@ -16,9 +16,10 @@ pub(super) const PROBATION: u16 = 64;
 const MAX_DOUBTFUL: usize = 4096;
 
 impl OuterFrames {
-    /// Drops what a sample with this copied piece shows to be gone.
-    pub(crate) fn settle(&mut self, copied: &Copied<'_>, word: u8) {
+    /// Drops what a sample with this copied piece, of drain `now`, shows to be gone.
+    pub(crate) fn settle(&mut self, copied: &Copied<'_>, word: u8, now: u64) {
         let dump = &copied.dump;
+        self.explain(dump.start, now);
         if std::mem::take(&mut self.is_left) {
             let is_there = |frame: &Known| {
                 copied.word(frame.slot, word) == Some(frame.pc) && !frame.is_repointed(copied, word)
@@ -27,8 +28,7 @@ impl OuterFrames {
             self.truncate(there.count());
             return;
         }
-        let is_popped =
-            |frame: &Known| frame.slot < dump.start && dump.start - frame.slot < SAME_STACK;
+        let is_popped = |frame: &Known| is_popped(frame.slot, dump.start);
         let gone = |frame: &Known| {
             let is_replaced = copied
                 .word(frame.slot, word)
@@ -74,20 +74,51 @@ impl OuterFrames {
         }
     }
 
-    /// The content of the slot of frame `at` turned out to be another.
-    pub(crate) fn changed(&mut self, at: usize) {
-        if let Some(frame) = self.frames.get(at) {
-            if self.doubtful.len() >= MAX_DOUBTFUL {
-                self.doubtful.clear();
-            }
-            self.doubtful.insert(frame.slot, 0);
+    /// The content of the slot of frame `at` turned out to be another in drain `now`.
+    pub(crate) fn changed(&mut self, at: usize, now: u64) {
+        if let Some(frame) = self.frames.get(at)
+            && self.unexplained.len() < MAX_DOUBTFUL
+        {
+            self.unexplained.push((frame.slot, now));
         }
         self.truncate(at);
+    }
+
+    /// A sample of drain `now` has the stack pointer here. Slots below it have changed
+    /// because the thread left their frames. Those above it have changed while it did
+    /// not, if they were read before the sample was taken: one of the drain after the
+    /// reading may be older.
+    pub(super) fn explain(&mut self, sp: u64, now: u64) {
+        let Self {
+            unexplained,
+            doubtful,
+            ..
+        } = self;
+        unexplained.retain(|&(slot, drain)| {
+            if is_popped(slot, sp) || now <= drain + 1 {
+                return !is_popped(slot, sp);
+            }
+            if doubtful.len() >= MAX_DOUBTFUL {
+                doubtful.clear();
+            }
+            doubtful.insert(slot, 0);
+            false
+        });
+    }
+
+    /// Whether one of the slots in this range, but for these, has changed, and it is
+    /// open whether unseen.
+    pub(crate) fn may_be_doubtful(&self, slots: &RangeInclusive<u64>, except: &[u64]) -> bool {
+        let mut open = self.unexplained.iter().map(|(slot, _)| slot);
+        open.any(|slot| slots.contains(slot) && !except.contains(slot))
     }
 
     /// Whether a read content of this slot can be believed. Each asking
     /// counts as one time that the slot has stayed as it was.
     pub(crate) fn is_settled(&mut self, slot: u64) -> bool {
+        if self.unexplained.iter().any(|&(it, _)| it == slot) {
+            return false;
+        }
         let Some(stayed) = self.doubtful.get_mut(&slot) else {
             return true;
         };
@@ -107,11 +138,18 @@ impl OuterFrames {
 
     /// Whether nothing about this thread's stack is in doubt.
     pub(crate) fn is_trusted(&self) -> bool {
-        self.doubtful.is_empty()
+        self.doubtful.is_empty() && self.unexplained.is_empty()
     }
 
-    /// The slots under probation.
+    /// The slots under probation, and those that may come to be.
     pub(crate) fn doubtful(&self) -> Vec<u64> {
-        self.doubtful.keys().copied().collect()
+        let open = self.unexplained.iter().map(|(slot, _)| slot);
+        let open = open.filter(|slot| !self.doubtful.contains_key(slot));
+        self.doubtful.keys().chain(open).copied().collect()
     }
+}
+
+/// Whether the frame with this slot is left where the stack pointer is here.
+fn is_popped(slot: u64, sp: u64) -> bool {
+    slot < sp && sp - slot < SAME_STACK
 }

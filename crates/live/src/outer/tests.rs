@@ -7,6 +7,7 @@ use prof_unwind::{Base, FpFrom, StackDump};
 
 pub(crate) fn frame(slot: u64, pc: u64) -> Known {
     Known {
+        is_only: false,
         slot,
         pc,
         sp: slot + 8,
@@ -49,7 +50,7 @@ fn frames_below_the_stack_pointer_are_gone() {
         pieces: &[],
         told: &[],
     };
-    outer.settle(&copied, 8);
+    outer.settle(&copied, 8, 1);
     assert_eq!(slots(&outer), [0x1100, 0x1008]);
     assert_eq!(outer.find(0x1010, 2), Some(1));
     assert_eq!(outer.find(0x1010, 9), None);
@@ -68,7 +69,7 @@ fn a_replaced_return_address_ends_what_is_known() {
         pieces: &[],
         told: &[],
     };
-    outer.settle(&copied, 8);
+    outer.settle(&copied, 8, 1);
     assert_eq!(slots(&outer), [0x1100]);
 }
 
@@ -90,6 +91,7 @@ fn what_was_read_with_the_sample_counts_like_the_copy() {
                 told: &[],
             },
             8,
+            1,
         );
         assert_eq!(slots(&outer), left);
     }
@@ -127,6 +129,7 @@ fn frames_of_any_size_are_walked_anew() {
                 told: &[],
             },
             8,
+            1,
         );
         assert_eq!(slots(&outer), left);
     }
@@ -167,7 +170,7 @@ fn a_frame_pointer_counts_where_it_was_saved() {
             pieces: &[],
             told: &[],
         };
-        outer.settle(&copied, 8);
+        outer.settle(&copied, 8, 1);
         assert_eq!(slots(&outer).len(), left, "{from:?} {fp:#x}");
     }
     // Computed from something else: only as far in as that frame.
@@ -206,6 +209,7 @@ fn frames_left_behind_count_again_only_where_copied() {
                 told: &[],
             },
             8,
+            1,
         );
         assert_eq!(slots(&outer), left);
         outer.settle(
@@ -215,6 +219,7 @@ fn frames_left_behind_count_again_only_where_copied() {
                 told: &[],
             },
             8,
+            1,
         );
         assert_eq!(slots(&outer), left);
     }
@@ -360,13 +365,32 @@ fn frames_that_needed_no_proof_need_none_when_the_thread_is_back() {
 #[test]
 fn a_slot_that_changed_unseen_is_on_probation() {
     let mut outer = outer();
-    outer.changed(1);
+    outer.changed(1, 7);
     assert_eq!(slots(&outer), [0x1100]);
-    assert!(!outer.is_trusted());
+    assert!(!outer.is_trusted() && !outer.is_settled(0x1008));
+    // Samples that may have been taken before it was read tell nothing.
+    outer.explain(0x1000, 7);
+    outer.explain(0x1000, 8);
+    assert!(!outer.is_doubtful(&(0x1000..=0x2000), &[]));
+    assert!(outer.may_be_doubtful(&(0x1000..=0x2000), &[]));
+    outer.explain(0x1000, 9);
+    assert!(outer.is_doubtful(&(0x1000..=0x2000), &[]));
+    assert!(!outer.may_be_doubtful(&(0x1000..=0x2000), &[]));
     assert!(outer.is_settled(0x1100));
     let asked = (0..PROBATION).filter(|_| !outer.is_settled(0x1008)).count();
     assert_eq!(asked, usize::from(PROBATION) - 1);
     assert!(outer.is_trusted());
+}
+
+#[test]
+fn a_slot_whose_frame_the_thread_has_left_may_change() {
+    for drain in [7, 8] {
+        let mut outer = outer();
+        outer.changed(1, 7);
+        outer.explain(0x1010, drain);
+        assert!(outer.is_trusted(), "{drain}");
+        assert!(outer.is_settled(0x1008));
+    }
 }
 
 /// A walk from the inside of a stack, outermost frame first, in drain `now`; which
