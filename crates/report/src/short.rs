@@ -356,11 +356,7 @@ fn first_group<'a>(before: &str, rest: &'a str) -> Option<(&'a str, Option<&'a s
     let mut at = 0;
     let mut open: Vec<char> = Vec::new();
     let mut start = 0;
-    // Most of a name are letters: only where something may begin is looked closer.
-    let begins = |byte: u8| b"<>(){}[]o-=".contains(&byte);
-    while let Some(near) = rest.get(at..)?.bytes().position(begins) {
-        at += near;
-        let next = rest.get(at..)?;
+    while let Some(next) = rest.get(at..).filter(|next| !next.is_empty()) {
         let skipped = no_bracket(before, rest.get(..at)?, next);
         if skipped > 0 {
             at += skipped;
