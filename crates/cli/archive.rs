@@ -77,24 +77,7 @@ pub(crate) fn texts(text: &str) -> Result<Texts, String> {
 
 /// Packs the recording.
 pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
-    let mut input = args.input;
-    if let Some(file) = args.file
-        && let Some(text) = input.or_text(file)?
-    {
-        // Says why it cannot be opened.
-        input.path = text.into();
-        input.open()?;
-    }
-    let about = fs::metadata(&input.path);
-    if !about.is_ok_and(|about| about.is_file()) {
-        // Says why it cannot be opened.
-        input.open()?;
-        bail!(
-            "{} is no file; prof inject -b -i {} -o FILE makes one",
-            input.name(),
-            input.name()
-        );
-    }
+    let input = input_of(args.input, args.file)?;
     let wish = Wish {
         texts: args.embed.unwrap_or_default(),
         redaction: args.redact.then(Arc::default),
@@ -136,6 +119,28 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
         output.display()
     ));
     Ok(outcome)
+}
+
+/// The recording that is to be packed: a file.
+fn input_of(mut input: Input, file: Option<OsString>) -> anyhow::Result<Input> {
+    if let Some(file) = file
+        && let Some(text) = input.or_text(file)?
+    {
+        // Says why it cannot be opened.
+        input.path = text.into();
+        input.open()?;
+    }
+    let about = fs::metadata(&input.path);
+    if !about.is_ok_and(|about| about.is_file()) {
+        // Says why it cannot be opened.
+        input.open()?;
+        bail!(
+            "{} is no file; prof inject -b -i {} -o FILE makes one",
+            input.name(),
+            input.name()
+        );
+    }
+    Ok(input)
 }
 
 /// Refuses to add names to what has no room for them.

@@ -19,19 +19,7 @@ pub(crate) fn copy<W: Write + Seek, P: Write>(
     destination: Destination<W, P>,
 ) -> Result<(Injected, Reader), InjectError> {
     let mut source = source;
-    // In a stream events and features are the first records.
-    let mut updates = Vec::new();
-    if source.reader.events().list().is_empty() {
-        source.reader.skip(|record| {
-            // What is hostile does not fill the memory.
-            let is_head = is_of_the_head(record.kind) && updates.len() <= BATCH;
-            let is_update = record.kind == RecordType::EVENT_UPDATE;
-            if is_head && is_update && additions.redaction.is_none() {
-                updates.extend_from_slice(record.bytes);
-            }
-            is_head
-        })?;
-    }
+    let updates = read_head(&mut source.reader, additions)?;
     let mut injected = Injected::default();
     let mut features = features(&source, additions, &mut injected);
     let chains = additions
@@ -78,6 +66,24 @@ pub(crate) fn copy<W: Write + Seek, P: Write>(
     }
     writer.finish(&all)?;
     Ok((out.injected, read.reader))
+}
+
+/// Reads what tells of events where that is the first records, as in a stream, and
+/// returns those of them that are to be written again.
+fn read_head(reader: &mut Reader, additions: &Additions) -> Result<Vec<u8>, InjectError> {
+    let mut updates = Vec::new();
+    if reader.events().list().is_empty() {
+        reader.skip(|record| {
+            // What is hostile does not fill the memory.
+            let is_head = is_of_the_head(record.kind) && updates.len() <= BATCH;
+            let is_update = record.kind == RecordType::EVENT_UPDATE;
+            if is_head && is_update && additions.redaction.is_none() {
+                updates.extend_from_slice(record.bytes);
+            }
+            is_head
+        })?;
+    }
+    Ok(updates)
 }
 
 /// Copies all records, in the order of their times.

@@ -186,12 +186,7 @@ impl Links {
         };
         let link = link(&caller, &callee);
         let call = Call::of(&caller, &callee);
-        let judged = |proof| Judged {
-            proof,
-            link: None,
-            call,
-            is_only: call.is_some_and(|call| self.is_only(call)),
-        };
+        let judged = |proof| self.judged(proof, call);
         if self.seen.contains(&link) {
             return judged(Proof::Shown);
         }
@@ -201,20 +196,26 @@ impl Links {
         // Linkage stubs have no function of their own.
         let call_target = target.map(Avma);
         match call_target.and_then(|target| function(around, target, beyond)) {
-            None => Judged {
-                link: Some(link),
-                ..judged(Proof::Open)
-            },
+            None => judged(Proof::Open).teaching(link),
             Some(target) if target.is_same(&callee) => judged(Proof::Shown),
-            Some(_) => {
-                // Of a stub nothing is on the stack.
-                let behind = call_target.and_then(|at| stub_target(around, at, beyond));
-                let behind = behind.and_then(|at| function(around, at, beyond));
-                match behind.is_some_and(|behind| behind.is_same(&callee)) {
-                    true => judged(Proof::Shown),
-                    false => Proof::Refuted.into(),
-                }
-            }
+            // Of a stub nothing is on the stack.
+            Some(_) => match call_target
+                .and_then(|at| stub_target(around, at, beyond))
+                .and_then(|at| function(around, at, beyond))
+            {
+                Some(behind) if behind.is_same(&callee) => judged(Proof::Shown),
+                _ => Proof::Refuted.into(),
+            },
+        }
+    }
+
+    /// What is judged of a call, with what is known of its caller.
+    fn judged(&self, proof: Proof, call: Option<Call>) -> Judged {
+        Judged {
+            proof,
+            link: None,
+            call,
+            is_only: call.is_some_and(|call| self.is_only(call)),
         }
     }
 }
@@ -231,6 +232,16 @@ pub(super) struct Judged {
     /// Whether no other place calls that function, as far as was ever seen: then it
     /// did so at the time of the sample, too.
     pub(super) is_only: bool,
+}
+
+impl Judged {
+    /// The same, with what is to be learnt of it once it is confirmed.
+    fn teaching(self, link: Link) -> Self {
+        Self {
+            link: Some(link),
+            ..self
+        }
+    }
 }
 
 impl From<Proof> for Judged {

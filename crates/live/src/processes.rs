@@ -155,17 +155,7 @@ impl Processes {
         };
         let is_first_kernel = dso.kind == DsoKind::Kernel && self.kernel_range.is_none();
         if is_first_kernel {
-            self.kernel_range = Some((event.start, end));
-            self.kernel_build_id = event.build_id;
-            // `[kernel.kallsyms]_text`: the offset is that symbol's address.
-            let symbol = event
-                .path
-                .rsplit(|&byte| byte == b']')
-                .next()
-                .unwrap_or_default();
-            if !symbol.is_empty() && event.offset.0 != 0 {
-                self.kernel_reference = Some((symbol.to_vec(), Avma(event.offset.0)));
-            }
+            self.note_kernel(event, end);
         }
         // The kernel's own offset names its reference symbol, not a place;
         // that of memory without a file says nothing.
@@ -199,6 +189,21 @@ impl Processes {
             self.map_behind_kernel(mapping);
         }
         Some(dso)
+    }
+
+    /// Keeps what the kernel's mapping, which ends before `end`, tells of it.
+    fn note_kernel(&mut self, event: &MapEvent<'_>, end: Avma) {
+        self.kernel_range = Some((event.start, end));
+        self.kernel_build_id = event.build_id;
+        // `[kernel.kallsyms]_text`: the offset is that symbol's address.
+        let symbol = event
+            .path
+            .rsplit(|&byte| byte == b']')
+            .next()
+            .unwrap_or_default();
+        if !symbol.is_empty() && event.offset.0 != 0 {
+            self.kernel_reference = Some((symbol.to_vec(), Avma(event.offset.0)));
+        }
     }
 
     /// Code that runs while the kernel starts is behind its text, which is all

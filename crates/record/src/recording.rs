@@ -203,8 +203,7 @@ impl<'a> Recording<'a> {
             .trimming(unwound.trim)
             .keeping(tree, &set)
             .near_rings(options.affinity);
-        let sleepers = sleepers(options, &self.tasks, &self.opened);
-        let sleepers = sleepers.map(|it| it.reading_also(deep.map(read_asleep)));
+        let sleepers = sleepers(options, &self.tasks, &self.opened, deep);
         let (watchers, some) = watchers(sleepers, (&views, &cpus), &shared);
         let thinner = thinner(options, &set);
         let gate = thinner.as_ref().and_then(|thinner| gate(thinner, &set));
@@ -226,13 +225,12 @@ impl<'a> Recording<'a> {
             let working = workers.start(scope)?;
             exclude_threads(&set, &shared);
             control.starts();
-            let started = start(options, &set, launched.as_deref_mut(), &shared);
-            let started = started.map(|()| keep(placed.take(), notices));
-            let launched = launched.as_deref();
-            let ended_by =
-                started.map(|()| control.wait(options, &set, launched, &shared, notices));
+            let ended_by = start(options, &set, launched.as_deref_mut(), &shared).map(|()| {
+                keep(placed.take(), notices);
+                control.wait(options, &set, launched.as_deref(), &shared, notices)
+            });
             stop(&set, &shared, deep);
-            let launched = launched.filter(|_| ended_by.is_ok());
+            let launched = launched.as_deref().filter(|_| ended_by.is_ok());
             let written = working.end(|| control.wait_for_writer(launched, &shared));
             Ok::<_, RecordError>((ended_by, written))
         })?;
@@ -654,11 +652,13 @@ fn watchers<'a>(
     }
 }
 
-/// What reads stacks of threads that sleep, where stacks are unwound.
+/// What reads stacks of threads that sleep, where stacks are unwound; `deep` reads them
+/// further.
 fn sleepers(
     options: &Options,
     tasks: &[Option<u32>],
     opened: &[EventDescription],
+    deep: Option<&DeepStacks<'_>>,
 ) -> Option<Sleepers> {
     let unwinds = matches!(options.stacks, Stacks::Unwound(_) | Stacks::Dump(_));
     options.waits.filter(|_| unwinds)?;
@@ -675,7 +675,8 @@ fn sleepers(
         // Those that come to run: what they did until then.
         threads = everybody();
     }
-    Sleepers::new(whom, clock, opened, &threads)
+    let sleepers = Sleepers::new(whom, clock, opened, &threads)?;
+    Some(sleepers.reading_also(deep.map(read_asleep)))
 }
 
 /// Process and thread of all threads that there are, as far as these are not too

@@ -266,14 +266,17 @@ fn losses(profile: &Profile, caveats: &mut Vec<Caveat>) {
         );
     }
     caveats.extend(unseen(trust));
-    if trust.throttled > 0 {
-        caveats.push(Caveat {
-            what: format!("throttled {}", times(trust.throttled)),
-            cause: "the kernel stopped sampling because it took too much CPU time".into(),
-            cure: "record at a lower rate, or raise kernel.perf_cpu_time_max_percent".into(),
-            share: None,
-        });
-    }
+    caveats.extend(throttled(trust));
+}
+
+/// How often the kernel stopped sampling, for the CPU time that it took.
+fn throttled(trust: &Trust) -> Option<Caveat> {
+    (trust.throttled > 0).then(|| Caveat {
+        what: format!("throttled {}", times(trust.throttled)),
+        cause: "the kernel stopped sampling because it took too much CPU time".into(),
+        cure: "record at a lower rate, or raise kernel.perf_cpu_time_max_percent".into(),
+        share: None,
+    })
 }
 
 /// Sums of periods end at 2^64 - 1; no real event counts so far.

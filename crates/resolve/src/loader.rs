@@ -23,7 +23,7 @@ use crate::trusting::{self, Outline};
 use crate::wait_kinds;
 use crate::wakes::Wakes;
 use prof_abi::{AttrFlags, CpuMode, Misc, RecordType, SampleType};
-use prof_live::{LiveSummary, Processes};
+use prof_live::{LiveSummary, MappedDsos, Processes};
 use prof_perfdata::{
     Body, Features, Record, Sample as RawSample, Share, Shares, WaitWord, is_off_cpu,
 };
@@ -481,7 +481,6 @@ impl Loader {
         let (samples, counting) = (&mut self.samples, self.details.counting());
         let payloads = std::mem::take(&mut self.details.payloads);
         payloads.tell(features, kernel, samples, &mut names);
-        let origin = origin(features, namer.kernel.build_id);
         let mut profile = Profile {
             names,
             groups: event_groups(features, self.events.len()),
@@ -502,24 +501,20 @@ impl Loader {
             wakes: self.wakes.told(features),
             counting,
             trust: Trust::default(),
-            origin,
+            origin: origin(features, namer.kernel.build_id),
         };
         let tally = Tally {
             stacks: self.stacks.tally,
             ..self.tally
         };
-        let code = StartCode {
-            mapped: self.processes.dsos(),
-            files: RecordedFiles::of(how.symbolizer.sources(), build_ids(features)),
-            machine: machine_of(features),
-        };
+        let mapped = self.processes.dsos();
+        let code = start_code(mapped, features, how);
         profile.trust = trust(&mut profile, &tally, &outline, (about, &code));
         wait_kinds::classify(&mut profile);
         let files = (&namer.files, &namer.kernel);
         Wakes::credit_senders(&mut profile);
         self.wakes.add_ends(&mut profile);
-        self.futexes
-            .finish(&mut profile, self.processes.dsos(), files);
+        self.futexes.finish(&mut profile, mapped, files);
         add_notes(&mut profile, named.notes, self.deferred.as_ref());
         profile
     }
@@ -536,6 +531,15 @@ impl Loader {
             // The stacks of branches are one address long.
             event.has_callchain &= !counts_branches;
         }
+    }
+}
+
+/// Where the code of a recording's programs is.
+fn start_code<'a>(mapped: &'a MappedDsos, features: &Features, how: How<'_>) -> StartCode<'a> {
+    StartCode {
+        mapped,
+        files: RecordedFiles::of(how.symbolizer.sources(), build_ids(features)),
+        machine: machine_of(features),
     }
 }
 

@@ -24,17 +24,18 @@ enum Frameless<'a> {
     Named(&'a str),
 }
 
-/// What compiled code is that was interrupted in a drain without a frame; `object` is
-/// what the register holds that has the function on entry.
+/// What compiled code is that was interrupted in a drain without a frame, if the
+/// machine is one whose register is known that has the function on entry.
 fn without_frame<'a>(
     compiled: Option<&'a mut CompiledScripts>,
+    sample: &ThreadSample<'_>,
     (pc, drain): (u64, u64),
-    object: Option<u64>,
     memory: &mut impl Memory,
 ) -> Option<Frameless<'a>> {
-    let compiled = compiled?;
+    let registers = sample.state.registers;
+    let compiled = compiled.filter(|_| registers.machine() == Machine::X86_64)?;
     let mut read = |at: u64, out: &mut [u8]| memory.read(at, out);
-    let object = object.filter(|&object| V8::is_object(object));
+    let object = registers.known(RDI).filter(|&it| V8::is_object(it));
     match object.filter(|_| compiled.begins(pc, drain, &mut read)) {
         Some(function) => Some(Frameless::Function(function)),
         None => compiled.name(pc, drain, &mut read).map(Frameless::Named),
@@ -42,6 +43,14 @@ fn without_frame<'a>(
 }
 
 impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
+    /// The process of a sample and its start, if it runs JavaScript that no map names.
+    fn unnamed_scripts(&mut self, sample: &ThreadSample<'_>) -> Option<(i32, u64)> {
+        let pid = sample.state.pid;
+        let process = (pid, sample.processes.versions(pid).1);
+        self.stacks.runtimes.script_slots(pid, 0)?;
+        (!self.names.has_map(process, &self.memory)).then_some(process)
+    }
+
     /// Puts the addresses of JavaScript functions in the places of their
     /// frames in `out`, whose first frames these are.
     pub(super) fn name_scripts(
@@ -50,38 +59,31 @@ impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
         frames: &[FrameAt],
         out: &mut [u64],
     ) {
-        let pid = sample.state.pid;
-        let process = (pid, sample.processes.versions(pid).1);
-        if self.stacks.runtimes.script_slots(pid, 0).is_none()
-            || self.names.has_map(process, &self.memory)
-        {
+        let Some(process @ (pid, _)) = self.unnamed_scripts(sample) else {
             return;
-        }
+        };
         let mut words = self.script_words(sample, frames);
-        let names = &mut self.names;
-        names.read(sample, self.drain, &self.memory, &mut words);
+        self.names
+            .read(sample, self.drain, &self.memory, &mut words);
         let mut memory = self.lines.of(&self.memory, (pid, self.drain));
-        let is_x86 = sample.state.registers.machine() == Machine::X86_64;
         let frames = frames.iter().zip(words.chunks_exact(WORDS));
         for (index, ((frame, words), out)) in frames.zip(out).enumerate() {
             let at = frame.pc.wrapping_sub(u64::from(index > 0));
             let is_compiled = self.stacks.is_made((sample.processes, pid), at);
             let runtimes = &mut self.stacks.runtimes;
             let (function, bytecode) = match *words {
-                [Word::Is(context), Word::Is(function), bytecode] => {
-                    if !V8::is_object(context) || !V8::is_object(function) {
-                        if !is_compiled {
-                            runtimes.saw_script(pid, frame.pc, false);
-                        }
-                        continue;
-                    }
+                [Word::Is(context), Word::Is(function), bytecode]
+                    if V8::is_object(context) && V8::is_object(function) =>
+                {
                     (function, bytecode)
                 }
-                [_, Word::Unknown, _] if index == 0 && is_compiled && is_x86 => {
-                    let compiled = runtimes.compiled(pid);
-                    let object = sample.state.registers.known(RDI);
-                    let at = (frame.pc, self.drain);
-                    match without_frame(compiled, at, object, &mut memory) {
+                [Word::Is(_), Word::Is(_), _] if !is_compiled => {
+                    runtimes.saw_script(pid, frame.pc, false);
+                    continue;
+                }
+                [_, Word::Unknown, _] if index == 0 && is_compiled => {
+                    let (compiled, at) = (runtimes.compiled(pid), (frame.pc, self.drain));
+                    match without_frame(compiled, sample, at, &mut memory) {
                         Some(Frameless::Function(function)) => (function, Word::Unknown),
                         Some(Frameless::Named(name)) => {
                             let told = self.names.told_as(process, (JAVASCRIPT, name));

@@ -128,13 +128,7 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
             unsure,
             ..
         } = weighed;
-        for slot in self.outer.doubtful() {
-            let is_of_chain = self.is_of_chain(slot, joined);
-            // What came with the sample counts, too: else a slot that is read with
-            // each would be in doubt, and so be read, for ever.
-            let has_stayed = is_of_chain && self.outer.is_settled(slot);
-            is_settled &= has_stayed || !is_of_chain || !self.is_beyond(slot);
-        }
+        is_settled &= self.have_stayed(joined);
         let is_timely = match self.is_unreadable {
             true => self.outer.is_trusted(),
             false => is_bracketed || self.is_still(proven),
@@ -142,6 +136,20 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
         self.is_unsettled_only = is_timely && !is_settled && unsure.len() <= MAX_UNSURE;
         let is_believable = is_timely && is_settled;
         (is_believable && unsure.len() <= MAX_UNSURE).then_some(unsure)
+    }
+
+    /// Whether no slot in doubt speaks against this chain. Each that it has counts as
+    /// once more the same.
+    fn have_stayed(&mut self, joined: usize) -> bool {
+        let mut have_stayed = true;
+        for slot in self.outer.doubtful() {
+            let is_of_chain = self.is_of_chain(slot, joined);
+            // What came with the sample counts, too: else a slot that is read with
+            // each would be in doubt, and so be read, for ever.
+            let has_stayed = is_of_chain && self.outer.is_settled(slot);
+            have_stayed &= has_stayed || !is_of_chain || !self.is_beyond(slot);
+        }
+        have_stayed
     }
 
     /// The first `proven` frames of this sample, and of the known ones outside of

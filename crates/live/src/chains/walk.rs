@@ -374,33 +374,46 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
                 FpFrom::Callee => self.lost_fp,
                 FpFrom::Other => None,
             };
-            let mut around = Around {
-                stacks: &mut *self.stacks,
-                processes: self.sample.processes,
-                state: &self.sample.state,
-            };
-            match source {
-                Source::Copied => {
-                    self.links.learn(&mut around, &callee, &self.cursor);
-                    let found = Seen::new(&step, self.drain - 1);
-                    self.note(found);
-                }
-                Source::Live => {
-                    let links = &mut *self.links;
-                    let judged = links.judge(&mut around, &callee, &self.cursor, beyond);
-                    if judged.proof == Proof::Refuted {
-                        return Stop::Ended(ChainEnd::Unproven);
-                    }
-                    self.calls.extend(judged.call);
-                    self.note(Seen {
-                        link: judged.link,
-                        is_only: judged.is_only,
-                        ..Seen::new(&step, self.drain)
-                    });
-                }
+            match self.seen(&callee, &step, (beyond, source)) {
+                Some(seen) => self.note(seen),
+                None => return Stop::Ended(ChainEnd::Unproven),
             }
         }
         Stop::Ended(ChainEnd::DepthLimit)
+    }
+
+    /// What is known of the frame that a step led to; `None` where what was read of the
+    /// process cannot be its caller.
+    fn seen(
+        &mut self,
+        callee: &Cursor,
+        step: &Step,
+        (beyond, source): (&mut impl Beyond, Source),
+    ) -> Option<Seen> {
+        let mut around = Around {
+            stacks: &mut *self.stacks,
+            processes: self.sample.processes,
+            state: &self.sample.state,
+        };
+        match source {
+            Source::Copied => {
+                self.links.learn(&mut around, callee, &self.cursor);
+                Some(Seen::new(step, self.drain - 1))
+            }
+            Source::Live => {
+                let links = &mut *self.links;
+                let judged = links.judge(&mut around, callee, &self.cursor, beyond);
+                if judged.proof == Proof::Refuted {
+                    return None;
+                }
+                self.calls.extend(judged.call);
+                Some(Seen {
+                    link: judged.link,
+                    is_only: judged.is_only,
+                    ..Seen::new(step, self.drain)
+                })
+            }
+        }
     }
 
     /// Takes down what tells that the frame that was noted last has no caller.

@@ -250,11 +250,9 @@ struct Sum {
 /// The futexes that threads waited at, in the waits that are kept.
 pub fn locks(profile: &Profile, kept: &Kept) -> Locks {
     let mut sums: FxHashMap<Key, Sum> = FxHashMap::default();
-    let mut java: FxHashMap<StackId, Option<(LockKind, String)>> = FxHashMap::default();
     let (mut unknown, mut idle) = ((0_u64, 0_u64), (0_u64, 0_u64));
-    let mut folded: FxHashMap<StackId, bool> = FxHashMap::default();
     let lives = Lives::of(profile);
-    let mut of_mutex: FxHashMap<StackId, bool> = FxHashMap::default();
+    let mut stacks = LockStacks::of(profile);
     for (tid, off) in lives
         .threads()
         .flat_map(|(tid, offs)| offs.iter().map(move |off| (tid, off)))
@@ -270,8 +268,7 @@ pub fn locks(profile: &Profile, kept: &Kept) -> Locks {
             continue;
         }
         let (ns, times) = (sample.period, wait.times());
-        let is_idle = folded.entry(sample.stack);
-        if *is_idle.or_insert_with(|| places::is_folded(profile, sample.stack)) {
+        if stacks.is_folded(sample.stack) {
             add(&mut idle, (ns, times));
             continue;
         }
@@ -279,8 +276,7 @@ pub fn locks(profile: &Profile, kept: &Kept) -> Locks {
             add(&mut unknown, (ns, times));
             continue;
         };
-        let place = java.entry(sample.stack);
-        let place = place.or_insert_with(|| java_place(&places::names(profile, sample.stack)));
+        let place = stacks.place(sample.stack);
         let key = match place {
             Some(place) => Key::place(profile.task(sample.task).pid, place),
             None => Key::Futex(futex),
@@ -288,9 +284,8 @@ pub fn locks(profile: &Profile, kept: &Kept) -> Locks {
         let sum = sums.entry(key).or_default();
         sum.place = place.clone();
         sum.waited((tid, off), (futex, sample.stack), (ns, times));
-        let is_of_mutex = of_mutex.entry(sample.stack);
         if let Some(tid) = wait.holder
-            && *is_of_mutex.or_insert_with(|| is_of_mutex_of_libc(profile, sample.stack))
+            && stacks.is_of_mutex(sample.stack)
         {
             add(sum.by_holder.entry(tid).or_default(), (ns, times));
         }
@@ -308,6 +303,43 @@ pub fn locks(profile: &Profile, kept: &Kept) -> Locks {
         idle_ns: idle.0,
         idle: rounded(idle.1),
         has_wakes: !profile.wakes.is_empty(),
+    }
+}
+
+/// What is known of stacks that wait; each is looked at once.
+struct LockStacks<'a> {
+    profile: &'a Profile,
+    folded: FxHashMap<StackId, bool>,
+    java: FxHashMap<StackId, Option<(LockKind, String)>>,
+    of_mutex: FxHashMap<StackId, bool>,
+}
+
+impl<'a> LockStacks<'a> {
+    fn of(profile: &'a Profile) -> Self {
+        Self {
+            profile,
+            folded: FxHashMap::default(),
+            java: FxHashMap::default(),
+            of_mutex: FxHashMap::default(),
+        }
+    }
+
+    /// Whether it is a wait of a pool's thread for work, which is for no lock.
+    fn is_folded(&mut self, stack: StackId) -> bool {
+        let known = self.folded.entry(stack);
+        *known.or_insert_with(|| places::is_folded(self.profile, stack))
+    }
+
+    /// The lock of Java that is waited for, if it is one.
+    fn place(&mut self, stack: StackId) -> &Option<(LockKind, String)> {
+        let known = self.java.entry(stack);
+        known.or_insert_with(|| java_place(&places::names(self.profile, stack)))
+    }
+
+    /// Whether it waits for a mutex of libc, whose word tells its owner.
+    fn is_of_mutex(&mut self, stack: StackId) -> bool {
+        let known = self.of_mutex.entry(stack);
+        *known.or_insert_with(|| is_of_mutex_of_libc(self.profile, stack))
     }
 }
 

@@ -453,7 +453,7 @@ pub fn write_critical(
     out: &mut dyn io::Write,
 ) -> io::Result<()> {
     let elapsed = critical.elapsed_ns;
-    let percent = |ns: u64| 100.0 * ns as f64 / elapsed.max(1) as f64;
+    let percent = |ns| share(ns, critical);
     writeln!(
         out,
         "# critical path: {} elapsed, {:.1} % of it is told below",
@@ -470,6 +470,16 @@ pub fn write_critical(
             percent(near.shorter_ns)
         )?;
     }
+    write_parts(critical, columns, out)?;
+    match &critical.what_if {
+        Some(what_if) => write_what_if(critical, what_if, out),
+        None => Ok(()),
+    }
+}
+
+/// What the path consists of, in the order of time, but for its smallest parts.
+fn write_parts(critical: &Critical, columns: usize, out: &mut dyn io::Write) -> io::Result<()> {
+    let elapsed = critical.elapsed_ns;
     writeln!(
         out,
         "#\n#  Share      Time  Thread, and what it did, in the order of time"
@@ -478,6 +488,7 @@ pub fn write_critical(
     shown.sort_by_key(|part| Reverse(part.ns));
     let least = shown.get(30).map_or(0, |part| part.ns);
     let small = (elapsed / 1000).max(least);
+    let percent = |ns| share(ns, critical);
     let mut left_out = 0;
     for part in &critical.parts {
         if part.ns < small {
@@ -505,10 +516,12 @@ pub fn write_critical(
             time(left_out)
         )?;
     }
-    match &critical.what_if {
-        Some(what_if) => write_what_if(critical, what_if, out),
-        None => Ok(()),
-    }
+    Ok(())
+}
+
+/// A part of the time that the critical path took, in percent.
+fn share(ns: u64, critical: &Critical) -> f64 {
+    100.0 * ns as f64 / critical.elapsed_ns.max(1) as f64
 }
 
 fn write_what_if(critical: &Critical, it: &WhatIf, out: &mut dyn io::Write) -> io::Result<()> {
