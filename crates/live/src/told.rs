@@ -41,14 +41,18 @@ pub(super) fn words<F: OpenFile>(
     if sample.state.registers.machine() != Machine::X86_64 {
         return words;
     }
-    let Some((first, switching, frames)) = beyond_copy(sample) else {
-        return words;
-    };
     let mut nothing = ();
     let (unwinder, mut process) = stacks.at(sample.processes, &sample.state, &mut nothing);
+    let size = |at| unwinder.go_frame(Machine::X86_64, at, &mut process);
+    let Some((first, switching, frames)) = beyond_copy(sample, size) else {
+        return words;
+    };
     if let (Some(switching), Some(&outer)) = (switching, frames.first())
-        && let Some((caller, of_caller)) =
-            unwinder.go_switched(Machine::X86_64, (switching, outer), &mut process)
+        && let Some((caller, of_caller)) = unwinder.go_switched(
+            Machine::X86_64,
+            (switching.inner, switching.at, outer),
+            &mut process,
+        )
     {
         words.push((first.wrapping_sub(8).wrapping_sub(of_caller), caller));
     }
@@ -82,10 +86,22 @@ pub(super) fn words<F: OpenFile>(
     words
 }
 
-/// Where the first return address stands that was not copied, the call before the last
-/// one that was, and those from the first on, if the kernel followed what was copied as
-/// it is.
-fn beyond_copy<'a>(sample: &ThreadSample<'a>) -> Option<(u64, Option<Avma>, &'a [u64])> {
+/// The innermost frame of which it is not known, but told, who called it.
+#[derive(Clone, Copy)]
+struct Last {
+    /// Where it was left.
+    at: Avma,
+    /// Where the frame is that it has called.
+    inner: Avma,
+}
+
+/// Where the first return address stands that was not copied, the frame whose it is
+/// unless that is the innermost, and those from the first on, if the kernel followed
+/// what was copied as it is. `size` tells those of frames of Go functions.
+fn beyond_copy<'a>(
+    sample: &ThreadSample<'a>,
+    mut size: impl FnMut(Avma) -> Option<u64>,
+) -> Option<(u64, Option<Last>, &'a [u64])> {
     let registers = &sample.state.registers;
     let (&pc, mut frames) = sample.frames.split_first()?;
     if pc != registers.pc() {
@@ -93,7 +109,7 @@ fn beyond_copy<'a>(sample: &ThreadSample<'a>) -> Option<(u64, Option<Avma>, &'a 
     }
     let copied = sample.copied();
     let mut fp = registers.fp()?;
-    let mut last = None;
+    let mut last: Option<Last> = None;
     while let Some((&pc, rest)) = frames.split_first() {
         let slot = fp.checked_add(8)?;
         if !fp.is_multiple_of(8) {
@@ -104,8 +120,17 @@ fn beyond_copy<'a>(sample: &ThreadSample<'a>) -> Option<(u64, Option<Avma>, &'a 
             Some(word) if word == pc => {}
             Some(_) => return None,
         }
-        fp = copied.word(fp, 8)?;
-        last = Some(Avma(pc.wrapping_sub(1)));
+        let at = Avma(pc.wrapping_sub(1));
+        fp = match copied.word(fp, 8) {
+            Some(saved) => saved,
+            // Around a call of `duffzero` or `duffcopy` it is saved below the stack.
+            None if fp < registers.sp() => slot.checked_add(size(at)?)?,
+            None => return None,
+        };
+        last = Some(Last {
+            at,
+            inner: last.map_or(Avma(registers.pc()), |last| last.at),
+        });
         frames = rest;
     }
     None

@@ -5,6 +5,8 @@ use crate::{Loaded, bytes_at, text_at, u32_at};
 
 /// Functions of the largest programs: some 10^6.
 const MOST_FUNCTIONS: u64 = 1 << 26;
+/// Most functions of which one is searched by its name.
+const MOST_SEARCHED: u64 = 1 << 18;
 /// Bytes of an entry that every version has.
 const ENTRY: usize = 40;
 
@@ -189,6 +191,26 @@ impl Table {
                 others,
             },
         })
+    }
+
+    /// The function of this name; `None` if there is none, or several as with
+    /// instances of a generic function. Looks at every entry, of the largest
+    /// programs at some.
+    pub fn named(&self, file: &impl Loaded, name: &str) -> Option<Function> {
+        let mut wanted = name.as_bytes().to_vec();
+        wanted.push(0);
+        let mut text = vec![0; wanted.len()];
+        let mut found = None;
+        for number in 0..self.count.min(MOST_SEARCHED) {
+            let (start, offset) = self.entry(file, number)?;
+            let at = self.functions.checked_add(offset.into())?;
+            let at_name = u32_at(file, at.checked_add(4)?)?;
+            let got = file.read(self.names.checked_add(at_name.into())?, &mut text);
+            if text.get(..got) == Some(&wanted) && found.replace(start).is_some() {
+                return None;
+            }
+        }
+        self.function(file, found?)
     }
 
     /// Size of the frame before the instruction at `at`, in bytes: how far the

@@ -134,6 +134,24 @@ fn functions_have_frames_names_lines_and_inlined_calls() {
 }
 
 #[test]
+fn a_function_is_found_by_its_whole_name_if_it_is_the_only_one() {
+    for layout in [Layout::Go118, Layout::Go120] {
+        let mut file = file(layout);
+        let table = Table::open(&file, BASE, None).expect("a table");
+        let start = |file: &File, name| table.named(file, name).map(|function| function.start);
+        assert_eq!(start(&file, "main.outer"), Some(TEXT));
+        assert_eq!(start(&file, "runtime.goexit"), Some(TEXT + 0x40));
+        // Inlined only, the beginning and the end of a name, more than one.
+        for name in ["main.inner", "main.oute", "goexit", ""] {
+            assert_eq!(start(&file, name), None, "{name}");
+        }
+        // Both have the name of the first now.
+        file.words(0x2a0 + 4, &[1]);
+        assert_eq!(start(&file, "main.outer"), None);
+    }
+}
+
+#[test]
 fn a_table_is_found_without_being_told_where() {
     let mut before = vec![0xf1; 0x10_0020];
     before.extend(file(Layout::Go120).0);

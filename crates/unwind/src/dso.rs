@@ -459,6 +459,28 @@ impl UnwindDso {
         }
     }
 
+    /// The start of the Go function that makes the closure at `closure`, and where
+    /// its calls to `target` return to that pass this closure on. `outer` is where
+    /// that function returns to: at the end of a goroutine's stack.
+    pub(crate) fn calls_of_maker(
+        &mut self,
+        outer: Svma,
+        (target, closure): (Svma, Svma),
+        machine: Machine,
+    ) -> Vec<Svma> {
+        if !self.go.is_outermost(&self.image, outer.0) {
+            return Vec::new();
+        }
+        let Some(maker) = self.go.maker(&self.image, closure.0) else {
+            return Vec::new();
+        };
+        let calls = self.go.calls_to(&self.image, maker, target.0, machine);
+        let passing = calls
+            .iter()
+            .filter(|call| call.passes(&self.image, closure.0));
+        passing.map(|call| Svma(call.back)).collect()
+    }
+
     /// Whether a Go function that switches stacks is at an address.
     pub(crate) fn switches_stacks(&mut self, at: Svma, machine: Machine) -> bool {
         self.go.is_there(&self.image) && self.rules(at, machine) == Rules::Switches

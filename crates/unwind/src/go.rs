@@ -124,9 +124,10 @@ fn by_only_call(
     })
 }
 
-/// Of the function that the call before `outer` leads to: where its only call of
-/// the function at `entry` returns to, or the only one with this closure, and the
-/// size of its frame there, right below whose end the frame pointer is saved.
+/// Of the function that the call before `outer` leads to, or that a goroutine starts
+/// with: where its only call of the function at `entry` returns to, or the only one with
+/// this closure, and the size of its frame there, right below whose end the frame pointer
+/// is saved.
 fn only_call(
     unwinder: &mut Unwinder,
     machine: Machine,
@@ -134,17 +135,22 @@ fn only_call(
     outer: u64,
     process: &mut impl Process,
 ) -> Option<(u64, u64)> {
-    let CallBefore::Direct(by) = unwinder.call_before(machine, outer, process)? else {
-        return None;
+    let start = match unwinder.call_before(machine, outer, process)? {
+        CallBefore::Direct(by) => Some(outer.wrapping_add_signed(by)),
+        // A goroutine starts with that function.
+        CallBefore::None => None,
+        CallBefore::Indirect => return None,
     };
-    let start = outer.wrapping_add_signed(by);
-    let CodeAt::Dso { id, bias } = process.place(Avma(start)) else {
+    let CodeAt::Dso { id, bias } = process.place(Avma(start.unwrap_or(outer))) else {
         return None;
     };
     let dso = unwinder.dsos.get_mut(id)?;
-    let (start, target) = (bias.to_svma(Avma(start)), bias.to_svma(Avma(entry)));
-    let closure = closure.map(|at| bias.to_svma(Avma(at)));
-    let calls = dso.calls_to(start, (target, closure), machine);
+    let svma = |at| bias.to_svma(Avma(at));
+    let (target, closure) = (svma(entry), closure.map(svma));
+    let calls = match start {
+        Some(start) => dso.calls_to(svma(start), (target, closure), machine),
+        None => dso.calls_of_maker(svma(outer), (target, closure?), machine),
+    };
     let &[Svma(back)] = calls.as_slice() else {
         return None;
     };
@@ -164,11 +170,11 @@ pub(crate) enum WithoutFp {
 
 /// Of the Go function of this kind at `at`, which the function called that returns to
 /// `outer`: where it returns to, and the size of the frame there, if that function
-/// calls it in one place only.
+/// calls it in one place only, or in one with the closure that runs at `inner`.
 pub(crate) fn caller_without_fp(
     unwinder: &mut Unwinder,
     (machine, kind): (Machine, WithoutFp),
-    (at, outer): (Avma, u64),
+    (inner, at, outer): (Option<Avma>, Avma, u64),
     process: &mut impl Process,
 ) -> Option<(u64, u64)> {
     let CodeAt::Dso { id, bias } = process.place(at) else {
@@ -185,7 +191,11 @@ pub(crate) fn caller_without_fp(
     }
     let start = dso.function(svma, machine)?;
     let entry = at.0.wrapping_sub(svma.0.wrapping_sub(start.0));
-    only_call(unwinder, machine, (entry, None), outer, process)
+    let closure = inner.and_then(|inner| {
+        let found = unwinder.function(machine, inner, process)?;
+        Some(inner.0.wrapping_sub(found.at.0 - found.start.0))
+    });
+    only_call(unwinder, machine, (entry, closure), outer, process)
 }
 
 /// The caller of the function at `entry`, which left the frame pointer as it

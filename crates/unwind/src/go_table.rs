@@ -6,6 +6,7 @@ use crate::registers::Machine;
 use crate::row::{Cfa, Row, Save};
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, Register};
 use prof_pclntab::{Function, Loaded, Table};
+use rustc_hash::FxHashMap;
 
 /// Larger frames than any goroutine's stack may have are damage, bytes.
 const LARGEST_FRAME: u64 = 1 << 30;
@@ -18,6 +19,9 @@ const PROLOGUE_BYTES: usize = 128;
 
 /// The longest function that is looked through for calls, bytes.
 const LONGEST: usize = 1 << 16;
+
+/// Closures whose makers are known at most.
+const MOST_MAKERS: usize = 1 << 10;
 
 /// Functions on top of which nothing ever returns to their callers.
 const NEVER_LEFT: [&str; 2] = ["runtime.mcall", "runtime.morestack"];
@@ -74,6 +78,8 @@ fn is_call(instruction: &Instruction) -> bool {
 pub(crate) struct GoTable {
     opened: bool,
     table: Option<Table>,
+    /// In which functions closures are made, by their first addresses.
+    makers: FxHashMap<u64, Option<u64>>,
 }
 
 impl Loaded for Image {
@@ -146,6 +152,35 @@ impl GoTable {
         let table = self.opened(image)?;
         let function = table.function(image, svma)?;
         Some((table, function))
+    }
+
+    /// The start of the function that makes the closure whose code starts at
+    /// `closure`. That is the one after which it is named: where it is inlined
+    /// into others, these make closures of their own.
+    pub(crate) fn maker(&mut self, image: &Image, closure: u64) -> Option<u64> {
+        if let Some(&known) = self.makers.get(&closure) {
+            return known;
+        }
+        let found = self.function(image, closure).and_then(|(table, function)| {
+            let name = table.name(image, &function)?;
+            let (maker, number) = name.rsplit_once('.')?;
+            let number = number.strip_prefix("func").unwrap_or(number);
+            let is_number = number.parse::<u32>().is_ok();
+            let is_closure = is_number && function.start == closure;
+            let maker = is_closure.then(|| table.named(image, maker))?;
+            Some(maker?.start)
+        });
+        if self.makers.len() >= MOST_MAKERS {
+            self.makers.clear();
+        }
+        self.makers.insert(closure, found);
+        found
+    }
+
+    /// Whether a goroutine's stack ends at the function that `svma` is in.
+    pub(crate) fn is_outermost(&mut self, image: &Image, svma: u64) -> bool {
+        self.function(image, svma)
+            .is_some_and(|(_, function)| function.is_outermost())
     }
 
     /// The direct calls to `target` in the function at `start`.

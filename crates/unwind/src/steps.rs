@@ -112,19 +112,22 @@ impl Unwinder {
     pub fn go_caller(
         &mut self,
         machine: Machine,
-        at: (Avma, u64),
+        (at, outer): (Avma, u64),
         process: &mut impl Process,
     ) -> Option<(u64, u64)> {
+        let at = (None, at, outer);
         crate::go::caller_without_fp(self, (machine, WithoutFp::Frameless), at, process)
     }
 
-    /// The same of the Go function there, which switches stacks (`asmcgocall`).
+    /// The same of the Go function at the second address, which switches stacks
+    /// (`asmcgocall`, `systemstack`) and has called what the first one is in.
     pub fn go_switched(
         &mut self,
         machine: Machine,
-        at: (Avma, u64),
+        (inner, at, outer): (Avma, Avma, u64),
         process: &mut impl Process,
     ) -> Option<(u64, u64)> {
+        let at = (Some(inner), at, outer);
         crate::go::caller_without_fp(self, (machine, WithoutFp::Switches), at, process)
     }
 
