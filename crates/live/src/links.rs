@@ -128,6 +128,24 @@ impl Links {
         caller.is_only &= caller.place == call.caller;
     }
 
+    /// Whether the function that a frame is in which returns to `callee` was only ever
+    /// called from right before `caller`.
+    pub(super) fn is_only_caller<F: OpenFile>(
+        &self,
+        around: &mut Around<'_, F>,
+        (callee, caller): (u64, u64),
+    ) -> bool {
+        let mut beyond = ();
+        let [callee, caller] = [callee, caller].map(|pc| {
+            let at = Avma(pc.checked_sub(1)?);
+            part(around, at, &mut beyond)
+        });
+        let (Some(callee), Some(caller)) = (callee, caller) else {
+            return false;
+        };
+        Call::of(&caller, &callee).is_some_and(|call| self.is_only(call))
+    }
+
     /// Whether no other place calls that function, as far as was ever seen.
     fn is_only(&self, call: Call) -> bool {
         let caller = self.callers.get(&call.callee);

@@ -19,6 +19,8 @@ const TRIAL: u64 = 8;
 /// The same for one that needs to be seen more often: a thread that shares its
 /// CPU with five others comes to run six times.
 const LONGEST_TRIAL: u64 = 64;
+/// Chains on trial that are looked at again in one drain: a busy machine has thousands.
+const LOOKS: usize = 256;
 /// A part of ready records is closed from so many bytes on. With the longest record
 /// behind, it fills a buffer of 256 KiB and makes none of twice that.
 const LONGEST_PART: usize = 192 << 10;
@@ -51,6 +53,21 @@ pub(super) struct Trial {
     pub(super) calls: Vec<Call>,
     /// How it ends with what is proven alone.
     pub(super) otherwise: ChainEnd,
+    /// How it stood when its thread ended, or began to run another program.
+    pub(super) ended: Option<Verdict>,
+}
+
+impl Trial {
+    /// Nothing more will be seen of its thread.
+    fn end(&mut self, verdict: Verdict) {
+        let is_open = !self.unsure.is_empty();
+        self.ended.get_or_insert(match verdict {
+            Verdict::Unsure if is_open => Verdict::Failed,
+            // What has changed last, it may have left.
+            Verdict::Unsure => Verdict::Sure,
+            decided => decided,
+        });
+    }
 }
 
 /// How a trial stands.
@@ -108,6 +125,8 @@ pub(super) struct Outbox {
     /// Bytes of records in it, those of the last part not counted while it
     /// grows.
     waiting: usize,
+    /// The part whose trial is to be looked at again next.
+    looked_at: usize,
     /// Buffers for parts to come.
     spare: Spares,
     /// And for records on trial.
@@ -121,6 +140,7 @@ impl Default for Outbox {
         Self {
             parts: VecDeque::new(),
             waiting: 0,
+            looked_at: 0,
             spare: Spares::new(SPARE, SPARE_PART_BYTES),
             spare_records: Spares::new(SPARE_RECORDS, SPARE_BYTES),
             whole: Vec::new(),
@@ -213,6 +233,43 @@ impl Outbox {
         });
     }
 
+    /// A thread ended, or began to run another program: its trials stay as they stand
+    /// by `judge`. They may have to wait for others until nothing is known of it.
+    pub(super) fn ended(&mut self, tid: i32, judge: impl Fn(&Trial) -> Verdict) {
+        for part in &mut self.parts {
+            if let Part::OnTrial { trial, .. } = part
+                && trial.whose.tid == tid
+                && trial.ended.is_none()
+            {
+                trial.end(judge(trial));
+            }
+        }
+    }
+
+    /// Looks which slots of chains on trial are sure by now. A trial may have to wait for
+    /// others until its thread has left those frames, and then nothing tells any more.
+    pub(super) fn look_again(&mut self, is_sure: impl Fn(Whose, (u64, u64)) -> bool) {
+        let parts = self.parts.len();
+        // The next ones each time.
+        let first = std::mem::replace(&mut self.looked_at, 0) % parts.max(1);
+        let mut looks = LOOKS;
+        for at in (first..parts).chain(0..first) {
+            let Some(Part::OnTrial { trial, .. }) = self.parts.get_mut(at) else {
+                continue;
+            };
+            if trial.unsure.is_empty() || trial.ended.is_some() {
+                continue;
+            }
+            if looks == 0 {
+                self.looked_at = at;
+                break;
+            }
+            looks -= 1;
+            let whose = trial.whose;
+            trial.unsure.retain(|&slot| !is_sure(whose, slot));
+        }
+    }
+
     /// Gives `out` all before the first record that is still on trial at drain
     /// `now`, or more if it is full. `judge` says how a trial stands;
     /// `decided` is told how each chain ends, and what a confirmed one rested on.
@@ -288,7 +345,9 @@ impl Outbox {
 
 #[cfg(test)]
 mod tests {
-    use super::{Candidate, Ended, LONGEST_TRIAL, Outbox, TRIAL, Trial, Verdict, Whose};
+    use super::{
+        Candidate, Ended, LONGEST_TRIAL, LOOKS, Outbox, Part, TRIAL, Trial, Verdict, Whose,
+    };
     use prof_profile::ChainEnd;
 
     fn trial(tid: i32) -> Trial {
@@ -301,6 +360,7 @@ mod tests {
             links: vec![5],
             calls: Vec::new(),
             otherwise: ChainEnd::Unproven,
+            ended: None,
         }
     }
 
@@ -365,6 +425,95 @@ mod tests {
             released(&mut outbox, 10 + LONGEST_TRIAL, unsure),
             (vec![3, 4], vec![ChainEnd::Unproven])
         );
+    }
+
+    /// With a trial that waits for these slots to be seen more often.
+    fn waiting(unsure: &[u64]) -> Outbox {
+        let mut outbox = outbox();
+        for part in &mut outbox.parts {
+            if let Part::OnTrial { trial, .. } = part {
+                trial.unsure = unsure.iter().map(|&slot| (slot, 1)).collect();
+            }
+        }
+        outbox
+    }
+
+    /// What is written by what the outbox itself has kept of a trial.
+    fn kept(outbox: &mut Outbox, now: u64) -> Vec<u8> {
+        let mut out = Vec::new();
+        let judge = |trial: &Trial| match trial.unsure.as_slice() {
+            _ if trial.ended.is_some() => trial.ended.expect("just asked"),
+            [] => Verdict::Sure,
+            _ => Verdict::Unsure,
+        };
+        outbox.release(now, judge, |_, _| (), &mut |bytes| {
+            out.extend_from_slice(bytes)
+        });
+        out
+    }
+
+    #[test]
+    fn slots_that_were_sure_once_stay_so_whatever_the_thread_does_then() {
+        let mut outbox = waiting(&[0x1000, 0x1008]);
+        // It has left the frame of each before the other is looked at.
+        outbox.look_again(|whose, (slot, _)| whose.tid == 7 && slot == 0x1000);
+        assert_eq!(kept(&mut outbox, 10 + TRIAL), [1]);
+        outbox.look_again(|_, (slot, _)| slot == 0x1008);
+        assert_eq!(kept(&mut outbox, 10 + TRIAL), [2, 4]);
+    }
+
+    #[test]
+    fn a_trial_stays_as_it_stood_when_its_thread_ended() {
+        let ended = |unsure: &[u64], tid, verdict| {
+            let mut outbox = waiting(unsure);
+            outbox.ended(tid, |_| verdict);
+            // Another thread of that number.
+            outbox.ended(tid, |_| Verdict::Failed);
+            kept(&mut outbox, 10 + TRIAL)
+        };
+        assert_eq!(ended(&[0x1000], 7, Verdict::Sure), [1, 2, 4]);
+        assert_eq!(ended(&[0x1000], 7, Verdict::Unsure), [1, 3, 4]);
+        // All was sure; what has changed since, it may have left at its end.
+        assert_eq!(ended(&[], 7, Verdict::Unsure), [1, 2, 4]);
+        assert_eq!(ended(&[], 7, Verdict::Failed), [1, 3, 4]);
+        // That of another thread goes on.
+        assert_eq!(ended(&[0x1000], 8, Verdict::Failed), [1]);
+    }
+
+    #[test]
+    fn all_trials_are_looked_at_again_in_turns() {
+        let mut outbox = Outbox::default();
+        let candidate = || Candidate {
+            ended: Ended {
+                end: ChainEnd::Root,
+                dso: None,
+            },
+            time: 4,
+            record: vec![0].into(),
+        };
+        let many = 3 * LOOKS + 1;
+        for slot in 0..many as u64 {
+            let trial = Trial {
+                unsure: vec![(slot, 1), (slot, 2)],
+                ..trial(7)
+            };
+            outbox.try_out(trial, 10, candidate(), candidate());
+        }
+        let looked = |outbox: &mut Outbox| {
+            let looked = std::cell::RefCell::new(std::collections::BTreeSet::new());
+            outbox.look_again(|_, (slot, _)| {
+                looked.borrow_mut().insert(slot);
+                false
+            });
+            looked.into_inner()
+        };
+        let mut all = std::collections::BTreeSet::new();
+        for _ in 0..4 {
+            let some = looked(&mut outbox);
+            assert_eq!(some.len(), LOOKS);
+            all.extend(some);
+        }
+        assert_eq!(all.len(), many);
     }
 
     #[test]

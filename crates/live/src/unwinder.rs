@@ -313,6 +313,8 @@ impl LiveUnwinder {
     fn release(&mut self, now: u64, out: &mut dyn FnMut(&[u8])) {
         let (chains, ends) = (&self.chains, &mut self.counts.ends);
         let (mut links, mut calls) = (Vec::new(), Vec::new());
+        self.outbox
+            .look_again(|whose, slot| chains.is_sure(whose, slot));
         self.outbox.release(
             now,
             |trial| chains.judge(trial),
@@ -375,7 +377,7 @@ impl LiveUnwinder {
             }
             Body::Comm(comm) => {
                 // The same thread, but on a stack of its own from now on.
-                self.chains.forget(comm.tid);
+                self.forget_thread(comm.tid);
                 self.chains.begins();
                 self.chains.stacks.forget(comm.pid);
                 self.left_out.forget(comm.pid);
@@ -388,7 +390,7 @@ impl LiveUnwinder {
             Body::Mmap(map) if map.pid >= 0 => self.alive.is(map.pid, map.tid),
             Body::Mmap2(map) if map.pid >= 0 => self.alive.is(map.pid, map.tid),
             Body::Exit(task) => {
-                self.chains.forget(task.tid);
+                self.forget_thread(task.tid);
                 if task.pid == task.tid {
                     self.left_out.forget(task.pid);
                 }
@@ -407,6 +409,13 @@ impl LiveUnwinder {
         }
     }
 
+    /// A thread ended, or runs another program.
+    fn forget_thread(&mut self, tid: i32) {
+        let chains = &self.chains;
+        self.outbox.ended(tid, |trial| chains.judge(trial));
+        self.chains.forget(tid);
+    }
+
     /// Drops what is known of tasks whose last samples were unwound.
     fn forget_ended(&mut self) {
         let now = self.chains.drain();
@@ -418,7 +427,7 @@ impl LiveUnwinder {
                 self.left_out.forget(pid);
             }
             // Samples that were held back made it known again.
-            self.chains.forget(gone.tid);
+            self.forget_thread(gone.tid);
         }
         let missed = self.files_without_descriptor();
         let is_full = std::mem::replace(&mut self.missed_files, missed) != missed;

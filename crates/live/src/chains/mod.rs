@@ -296,10 +296,19 @@ impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
         self.links.confirm(links, calls);
     }
 
+    /// Whether a slot of a thread was seen to hold this return address often enough.
+    pub(super) fn is_sure(&self, whose: Whose, (slot, pc): (u64, u64)) -> bool {
+        let outer = self.threads.get(whose);
+        outer.is_some_and(|outer| outer.is_sure(slot, pc))
+    }
+
     /// How a chain stands that rests on memory which was read later.
     pub(super) fn judge(&self, trial: &Trial) -> Verdict {
+        if let Some(verdict) = trial.ended {
+            return verdict;
+        }
         let Some(outer) = self.threads.get(trial.whose) else {
-            // It has ended. What was sure before stays so.
+            // It was given up for others. What was sure before stays so.
             return match trial.unsure.as_slice() {
                 [] => Verdict::Sure,
                 _ => Verdict::Failed,

@@ -2,6 +2,7 @@
 
 use super::walk::Walk;
 use crate::known_frame::Known;
+use crate::links::Around;
 use crate::memory::TargetMemory;
 use crate::outer::SHARED;
 use crate::stacks::OpenFile;
@@ -129,13 +130,36 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
             ..
         } = weighed;
         is_settled &= self.have_stayed(joined);
+        // So many are not looked at one by one for each sample.
+        if unsure.len() > MAX_UNSURE {
+            return None;
+        }
+        let unsure = self.open_slots(unsure);
         let is_timely = match self.is_unreadable {
             true => self.outer.is_trusted(),
             false => is_bracketed || self.is_still(proven),
         };
-        self.is_unsettled_only = is_timely && !is_settled && unsure.len() <= MAX_UNSURE;
-        let is_believable = is_timely && is_settled;
-        (is_believable && unsure.len() <= MAX_UNSURE).then_some(unsure)
+        self.is_unsettled_only = is_timely && !is_settled;
+        (is_timely && is_settled).then_some(unsure)
+    }
+
+    /// Of slots that were not seen often enough those that have to be: a frame that was
+    /// copied with an earlier sample may be one of the only caller by now.
+    fn open_slots(&mut self, unsure: Vec<Unsure>) -> Vec<(u64, u64)> {
+        let mut around = Around {
+            stacks: &mut *self.stacks,
+            processes: self.sample.processes,
+            state: &self.sample.state,
+        };
+        let links = &*self.links;
+        // The innermost frame does not return to where it is.
+        let innermost = self.inner.first().map(|frame| frame.pc);
+        let mut is_open = |it: &Unsure| {
+            let callee = it.callee.filter(|_| it.callee != innermost);
+            !callee.is_some_and(|callee| links.is_only_caller(&mut around, (callee, it.pc)))
+        };
+        let open = unsure.into_iter().filter(|it| is_open(it));
+        open.map(|it| (it.slot, it.pc)).collect()
     }
 
     /// Whether no slot in doubt speaks against this chain. Each that it has counts as
@@ -179,7 +203,11 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
             return;
         }
         if !self.outer.is_sure(frame.slot, frame.pc) {
-            weighed.unsure.push((frame.slot, frame.pc));
+            weighed.unsure.push(Unsure {
+                slot: frame.slot,
+                pc: frame.pc,
+                callee: inside,
+            });
         }
         // One look at a call through a pointer is not enough: that slot is
         // not sure, so later samples must show it, too.
@@ -217,7 +245,16 @@ struct Weighed {
     callee: Option<u64>,
     is_bracketed: bool,
     is_settled: bool,
-    unsure: Vec<(u64, u64)>,
+    unsure: Vec<Unsure>,
+}
+
+/// A slot that was not seen often enough to be sure.
+struct Unsure {
+    slot: u64,
+    /// What it holds.
+    pc: u64,
+    /// The return address of the frame inside of it.
+    callee: Option<u64>,
 }
 
 /// Pairs of callee and caller that occur in a copied stack, by return

@@ -295,6 +295,7 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
             links: Vec::new(),
             calls: Vec::new(),
             otherwise: ChainEnd::Unproven,
+            ended: None,
         })
     }
 
