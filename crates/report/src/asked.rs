@@ -20,13 +20,20 @@ pub fn likeness(name: &str, asked: &str) -> Option<Likeness> {
     let fits = |form: &str| matches(asked, form);
     if is_called(name, asked) {
         Some(Likeness::Name)
-    } else if is_in_any_form(name, is_form) {
+    } else if name.contains(longest_word(asked)) && is_in_any_form(name, is_form) {
         Some(Likeness::Form)
     } else if asked.contains(['*', '?']) && (fits(name) || is_in_any_form(name, fits)) {
         Some(Likeness::Pattern)
     } else {
         None
     }
+}
+
+/// The longest word of a name. Shorter forms of a name leave words out, and change none:
+/// most names need not be taken apart to know that what was asked for is no form of them.
+fn longest_word(asked: &str) -> &str {
+    let words = asked.split(|letter: char| !letter.is_alphanumeric() && letter != '_');
+    words.max_by_key(|word| word.len()).unwrap_or_default()
 }
 
 /// Of functions by their names those that are what was asked for, in the surest way
@@ -78,6 +85,7 @@ pub fn matches(pattern: &str, name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::{Likeness, called, likeness, matches};
+    use crate::short::forms;
 
     const AT: &str = "std::map<std::string, std::vector<int> >::operator[](std::string const&)";
 
@@ -89,6 +97,27 @@ mod tests {
                 && matches("a?c*", "abc")
         );
         assert!(!matches("parse", "parse_header") && !matches("*x", "abc") && matches("**", ""));
+    }
+
+    #[test]
+    fn every_form_of_a_name_finds_it() {
+        for name in [
+            AT,
+            "<alloc::vec::Vec<core::option::Option<a::B>> as core::ops::Drop>::drop::{closure#0}",
+            "void (anonymous namespace)::run<std::__cxx11::basic_string<char> >(int) const::{lambda(int)#2}",
+            "std::basic_string<char, std::char_traits<char>, std::allocator<char> >::append(char const*)",
+            "std::sort<std::basic_string_view<char, std::char_traits<char> >*>(a::b*)",
+            "java.lang.Object java.util.HashMap.put(java.lang.Object, java.lang.Object)",
+            "encoding/json.(*decodeState).object",
+            "py::Job.run:/srv/app/job.py",
+            "js::Server.#answer:file:///srv/app/server.js:10",
+            "caml_Stdlib__List$map_123",
+        ] {
+            for form in forms(name) {
+                let how = likeness(name, &form);
+                assert!(how.is_some(), "{form} of {name}");
+            }
+        }
     }
 
     #[test]
@@ -106,6 +135,7 @@ mod tests {
             Some(Likeness::Pattern)
         );
         assert_eq!(likeness("Ledger::add(int)", "ledger"), None);
+        assert_eq!(likeness("Ledger::add_all(int)", "add"), None);
         assert_eq!(likeness("a::operator*(b)", "operator*"), form);
         // Only what is as sure as the surest.
         let names = ["add", "Ledger::add(int)", "b::add"];
