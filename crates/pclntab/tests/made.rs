@@ -206,6 +206,10 @@ fn damaged_tables_end_every_question() {
             continue;
         };
         let trees = InlineTrees::find(&table, &file, all(&file).into_iter());
+        for name in ["main.outer", "runtime.goexit"] {
+            let function = table.named(&file, name);
+            assert!(function.is_none_or(|function| function.start < function.end));
+        }
         for at in TEXT - 1..TEXT + 0x52 {
             let Some(function) = table.function(&file, at) else {
                 continue;
