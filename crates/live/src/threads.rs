@@ -67,6 +67,12 @@ impl Threads {
         self.known.get(&whose).map(|of| &of.outer)
     }
 
+    /// Whether anything is known of a thread.
+    pub(super) fn know(&self, tid: i32) -> bool {
+        let kinds = [true, false].map(|has_fp| Whose { tid, has_fp });
+        kinds.iter().any(|whose| self.known.contains_key(whose))
+    }
+
     /// The same, to be changed; nothing at first.
     pub(super) fn of(&mut self, whose: Whose) -> &mut OuterFrames {
         if self.known.len() >= MAX_THREADS && !self.known.contains_key(&whose) {

@@ -412,7 +412,10 @@ impl LiveUnwinder {
     /// A thread ended, or runs another program.
     fn forget_thread(&mut self, tid: i32) {
         let chains = &self.chains;
-        self.outbox.ended(tid, |trial| chains.judge(trial));
+        // Most that end were never sampled: the queue is not searched for them.
+        if chains.know(tid) {
+            self.outbox.ended(tid, |trial| chains.judge(trial));
+        }
         self.chains.forget(tid);
     }
 

@@ -5,7 +5,8 @@ use crate::{Loaded, bytes_at, text_at, u32_at};
 
 /// Functions of the largest programs: some 10^6.
 const MOST_FUNCTIONS: u64 = 1 << 26;
-/// Most functions of which one is searched by its name.
+/// In a table of more functions none is searched by its name: a second one of that name
+/// could not be ruled out without looking at all.
 const MOST_SEARCHED: u64 = 1 << 18;
 /// Bytes of an entry that every version has.
 const ENTRY: usize = 40;
@@ -194,14 +195,17 @@ impl Table {
     }
 
     /// The function of this name; `None` if there is none, or several as with
-    /// instances of a generic function. Looks at every entry, of the largest
-    /// programs at some.
+    /// instances of a generic function, and in the largest programs. Looks at every
+    /// entry.
     pub fn named(&self, file: &impl Loaded, name: &str) -> Option<Function> {
         let mut wanted = name.as_bytes().to_vec();
         wanted.push(0);
         let mut text = vec![0; wanted.len()];
         let mut found = None;
-        for number in 0..self.count.min(MOST_SEARCHED) {
+        if self.count > MOST_SEARCHED {
+            return None;
+        }
+        for number in 0..self.count {
             let (start, offset) = self.entry(file, number)?;
             let at = self.functions.checked_add(offset.into())?;
             let at_name = u32_at(file, at.checked_add(4)?)?;

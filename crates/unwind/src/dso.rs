@@ -445,23 +445,24 @@ impl UnwindDso {
         machine: Machine,
     ) -> Vec<Svma> {
         let calls = self.go.calls_to(&self.image, start.0, target.0, machine);
-        let passing = |call: &&GoCall| {
-            let wanted = closure.map(|closure| closure.0);
-            wanted.is_some_and(|wanted| call.passes(&self.image, wanted))
-        };
-        match calls.len() {
-            0 | 1 => calls.iter().map(|call| Svma(call.back)).collect(),
-            _ => calls
-                .iter()
-                .filter(passing)
-                .map(|call| Svma(call.back))
-                .collect(),
+        match (calls.as_slice(), closure) {
+            ([], _) | ([_], _) => calls.iter().map(|call| Svma(call.back)).collect(),
+            (_, Some(closure)) => self.passing(&calls, closure),
+            (_, None) => Vec::new(),
         }
     }
 
-    /// The start of the Go function that makes the closure at `closure`, and where
-    /// its calls to `target` return to that pass this closure on. `outer` is where
-    /// that function returns to: at the end of a goroutine's stack.
+    /// Where those of these calls return to that pass the function at `closure` on.
+    fn passing(&self, calls: &[GoCall], closure: Svma) -> Vec<Svma> {
+        let passing = calls
+            .iter()
+            .filter(|call| call.passes(&self.image, closure.0));
+        passing.map(|call| Svma(call.back)).collect()
+    }
+
+    /// Where the calls to `target` return to, of the Go function that makes the closure
+    /// at `closure`, that pass this closure on; none unless `outer`, where that function
+    /// returns to, is where a goroutine's stack ends.
     pub(crate) fn calls_of_maker(
         &mut self,
         outer: Svma,
@@ -475,10 +476,7 @@ impl UnwindDso {
             return Vec::new();
         };
         let calls = self.go.calls_to(&self.image, maker, target.0, machine);
-        let passing = calls
-            .iter()
-            .filter(|call| call.passes(&self.image, closure.0));
-        passing.map(|call| Svma(call.back)).collect()
+        self.passing(&calls, closure)
     }
 
     /// Whether a Go function that switches stacks is at an address.

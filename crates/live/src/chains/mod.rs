@@ -296,6 +296,11 @@ impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
         self.links.confirm(links, calls);
     }
 
+    /// Whether anything is known of a thread's stack.
+    pub(super) fn know(&self, tid: i32) -> bool {
+        self.threads.know(tid)
+    }
+
     /// Whether a slot of a thread was seen to hold this return address often enough.
     pub(super) fn is_sure(&self, whose: Whose, (slot, pc): (u64, u64)) -> bool {
         let outer = self.threads.get(whose);
