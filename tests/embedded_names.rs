@@ -1,7 +1,7 @@
 //! Names inside the recording: every view says the same when the program, its
 //! sources and all libraries are gone.
 
-use crate::oracle::{compiled, copy_program, have, is_root, prof, prof_command, scratch};
+use crate::oracle::{compiled, copy_program, excerpt, have, is_root, prof, prof_command, scratch};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -206,6 +206,45 @@ fn a_program_that_was_built_anew_gives_no_wrong_name() {
         );
         fs::copy(other.expect("a compiler"), &program).expect("replaced");
         assert_eq!(before, text(), "{id}");
+    }
+}
+
+#[test]
+fn what_is_returned_to_is_named_by_its_call_or_by_itself_if_there_is_none() {
+    // covers unit: CTX-06
+    let test = "first-bytes";
+    let keeps = [
+        "-O1",
+        "-fno-omit-frame-pointer",
+        "-fno-optimize-sibling-calls",
+    ];
+    let Some(built) = compiled(test, "put-on-stack.c", &keeps) else {
+        return;
+    };
+    for (mode, named, other) in [
+        ("put", "put_there", "enter"),
+        ("called", "ends_in_call", "is_next"),
+    ] {
+        let program = scratch().join(format!("{test}-{mode}"));
+        copy_program(&built, &program);
+        let data = program.with_extension("data");
+        let recorded = prof_command()
+            .args(["record", "-q", "--call-graph", "fp", "-e", "cpu-clock:u"])
+            .args(["-F", "999", "--embed-time", "60000", "-o"])
+            .args([&data, &program])
+            .args([mode, "200"])
+            .output();
+        assert!(recorded.expect("prof starts").status.success());
+        for state in ["there", "gone"] {
+            let data = data.to_str().expect("a name");
+            let text = prof(&["script", "-i", data, "-F", "ip,sym"]).succeeded("script");
+            let text = text.text();
+            let times = |name: &str| text.lines().filter(|line| line.ends_with(name)).count();
+            assert!(times(named) > 50, "{mode}, {state}: {}", excerpt(&text));
+            assert_eq!(times(other), 0, "{mode}, {state}");
+            // The second time by what the recording carries.
+            let _ = fs::remove_file(&program);
+        }
     }
 }
 

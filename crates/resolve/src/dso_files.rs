@@ -1,11 +1,12 @@
 //! The files behind dsos, and getting them ready while records are read.
 
-use crate::recorded::{ListedKernel, RecordedKernel, build_ids, is_of_this_host};
+use crate::recorded::{ListedKernel, RecordedKernel, build_ids, is_of_this_host, machine_of};
 use prof_abi::BuildId;
 use prof_live::MappedDso;
 use prof_perfdata::Features;
 use prof_profile::{DsoKind, UnnamedReason, visible};
 use prof_symbolize::{Detail, DsoRequest, SymbolFile, Symbolizer};
+use prof_unwind::Machine;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -13,6 +14,8 @@ use std::time::SystemTime;
 /// Opens the files of dsos by what the features of a recording say.
 pub(crate) struct DsoFiles<'a> {
     pub(crate) symbolizer: &'a Symbolizer,
+    /// The machine that made the recording.
+    pub(crate) machine: Machine,
     /// Build-ids of paths, told apart from the mappings.
     build_ids: FxHashMap<Vec<u8>, BuildId>,
     listed: ListedKernel,
@@ -28,6 +31,7 @@ impl<'a> DsoFiles<'a> {
     ) -> Self {
         Self {
             symbolizer,
+            machine: machine_of(features),
             build_ids: build_ids(features),
             listed: ListedKernel::of(features),
             recorded_at: recorded_at.filter(|_| is_of_this_host(features)),

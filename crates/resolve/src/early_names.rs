@@ -136,7 +136,11 @@ impl EarlyAnswers {
         let Ok(file) = files.open(&part.dso, kernel) else {
             return;
         };
-        let found = Found::of(look_up_in_file(&file, &part.locations, detail));
+        let found = Found::of(look_up_in_file(
+            (&file, files.machine),
+            &part.locations,
+            detail,
+        ));
         file.release_pages();
         let answer = EarlyAnswer {
             number: part.number,

@@ -11,7 +11,7 @@ use crate::naming::Namer;
 use crate::options::{How, LoadOptions};
 use crate::raw_locations::{ProcessNow, RawChain};
 use crate::recorded::{
-    RecordedKernel, build_ids, carried_symbols, event_groups, is_of_this_host, origin,
+    RecordedKernel, build_ids, carried_symbols, event_groups, is_of_this_host, machine_of, origin,
 };
 use crate::recorded_files::RecordedFiles;
 use crate::sample_stacks::{SampleStacks, Seen};
@@ -31,7 +31,6 @@ use prof_profile::{
     Avma, Counted, Counting, Detail as SampleDetail, DroppedCount, Event, EventId, Lifetime,
     Profile, Sample, Samples, StackSource, ThreadCount, Trust, Wait, WaitKind, WaitState,
 };
-use prof_unwind::Machine;
 use rustc_hash::FxHashMap;
 
 /// A record, and what was found out of it before it is its turn.
@@ -540,16 +539,6 @@ fn start_code<'a>(mapped: &'a MappedDsos, features: &Features, how: How<'_>) -> 
         mapped,
         files: RecordedFiles::of(how.symbolizer.sources(), build_ids(features)),
         machine: machine_of(features),
-    }
-}
-
-/// The machine that made a recording.
-fn machine_of(features: &Features) -> Machine {
-    let arch = features.arch();
-    let arch = arch.map(|arch| arch.to_string_lossy().into_owned());
-    match arch.as_deref() {
-        Some("aarch64" | "arm64") => Machine::Aarch64,
-        _ => Machine::X86_64,
     }
 }
 

@@ -5,11 +5,12 @@ use crate::raw_locations::RawLocation;
 use prof_abi::CpuMode;
 use prof_profile::{FileOffset, Svma, UnnamedReason};
 use prof_symbolize::{Detail, Lookup, SymbolFile};
+use prof_unwind::{CallBefore, Machine};
 use std::sync::Arc;
 
-/// Looks up file offsets.
+/// Looks up file offsets in a file for this machine.
 pub(crate) fn look_up_in_file(
-    file: &SymbolFile,
+    (file, machine): (&SymbolFile, Machine),
     addresses: &[RawLocation],
     detail: Detail,
 ) -> Vec<Resolved> {
@@ -26,12 +27,15 @@ pub(crate) fn look_up_in_file(
         Some((probe, back)) => {
             let mut lookup = found.next().unwrap_or_default();
             let address = probe.plus(*back).0;
-            if lookup.frames.is_empty() && location.is_return {
-                let behind = |at| match at == address {
-                    true => file.lookup(Svma(at), detail),
-                    false => lookup.clone(),
-                };
-                lookup = look_up_call(address, true, &behind);
+            let has_no_call = || {
+                lookup.frames.is_empty()
+                    || ends_before(&lookup, address) && !follows_call((file, machine), address)
+            };
+            if location.is_return && has_no_call() {
+                let behind = file.lookup(Svma(address), detail);
+                if starts_at(&behind, address) {
+                    lookup = behind;
+                }
             }
             Resolved { address, lookup }
         }
@@ -59,12 +63,32 @@ pub(crate) fn look_up_call(
         return call;
     }
     let behind = look_up(address);
-    let start = behind.symbol.as_ref().map(|symbol| symbol.start);
-    if start == Some(Svma(address)) {
+    if starts_at(&behind, address) {
         behind
     } else {
         call
     }
+}
+
+/// Whether what is there ends before an address.
+fn ends_before(lookup: &Lookup, address: u64) -> bool {
+    let symbol = lookup.symbol.as_ref();
+    symbol.is_some_and(|symbol| symbol.start.plus(symbol.size).0 <= address)
+}
+
+/// Whether what is there begins here.
+fn starts_at(lookup: &Lookup, address: u64) -> bool {
+    let symbol = lookup.symbol.as_ref();
+    symbol.is_some_and(|symbol| symbol.start == Svma(address))
+}
+
+/// Whether a call ends just before an address, or its code is not known.
+fn follows_call((file, machine): (&SymbolFile, Machine), address: u64) -> bool {
+    let length = CallBefore::LONGEST as u64;
+    let code = address
+        .checked_sub(length)
+        .and_then(|start| file.text_bytes(Svma(start), length));
+    code.is_none_or(|code| CallBefore::decode(machine, code) != CallBefore::None)
 }
 
 /// What has just this name.

@@ -177,7 +177,7 @@ impl Search<'_> {
             addresses.iter().map(one).collect()
         };
         match source {
-            Source::File(file) => look_up_in_file(file, addresses, detail),
+            Source::File(file) => look_up_in_file((file, namer.files.machine), addresses, detail),
             Source::Kernel => {
                 let open = || namer.files.symbolizer.open_kernel(&namer.kernel.request());
                 match self.kernel.get_or_init(open) {

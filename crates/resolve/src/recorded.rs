@@ -6,6 +6,7 @@ use prof_live::{MappedDso, MappedDsos, Processes};
 use prof_perfdata::Features;
 use prof_profile::{Avma, EventGroup, EventId, Origin};
 use prof_symbolize::{KernelRequest, Symbolizer};
+use prof_unwind::Machine;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::Arc;
 
@@ -67,6 +68,16 @@ pub(crate) fn is_of_this_host(features: &Features) -> bool {
     let own = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let recorded = features.hostname().map(|name| name.to_string_lossy());
     recorded.is_some_and(|recorded| !recorded.is_empty() && recorded == own.trim_end())
+}
+
+/// The machine that made a recording.
+pub(crate) fn machine_of(features: &Features) -> Machine {
+    let arch = features.arch();
+    let arch = arch.map(|arch| arch.to_string_lossy().into_owned());
+    match arch.as_deref() {
+        Some("aarch64" | "arm64") => Machine::Aarch64,
+        _ => Machine::X86_64,
+    }
 }
 
 pub(crate) fn build_ids(features: &Features) -> FxHashMap<Vec<u8>, prof_abi::BuildId> {

@@ -3,9 +3,6 @@
 use crate::Machine;
 use iced_x86::{Decoder, DecoderOptions, FlowControl};
 
-/// The longest call instruction, in bytes.
-pub(crate) const MAX_CALL: usize = 8;
-
 /// The kind of call instruction that ends right before an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallBefore {
@@ -18,8 +15,11 @@ pub enum CallBefore {
 }
 
 impl CallBefore {
+    /// The longest call instruction, in bytes.
+    pub const LONGEST: usize = 8;
+
     /// Decodes the code that ends at a return address; `code` should have
-    /// `MAX_CALL` bytes.
+    /// [`Self::LONGEST`] bytes.
     pub fn decode(machine: Machine, code: &[u8]) -> Self {
         match machine {
             Machine::X86_64 | Machine::X86 => decode_x86(code),

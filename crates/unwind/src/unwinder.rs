@@ -65,7 +65,7 @@ impl Unwinder {
         pc: u64,
         process: &mut impl Process,
     ) -> Option<CallBefore> {
-        let mut code = [0; crate::call::MAX_CALL];
+        let mut code = [0; CallBefore::LONGEST];
         let len = code.len() as u64;
         let got = self.code(Avma(pc.checked_sub(len)?), &mut code, process);
         (got == code.len()).then(|| CallBefore::decode(machine, &code))
