@@ -1,7 +1,7 @@
 //! `prof record -g` on programs of every kind: stacks reach the start, and the
 //! recorder stays small.
 
-use crate::oracle::{copy_program, have, prof_command, scratch, skipped};
+use crate::oracle::{compiled, copy_program, have, prof_command, scratch, skipped};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -163,6 +163,38 @@ fn programs_that_are_deleted_or_have_no_file_reach_the_start() {
     assert_complete("memfd", &[program, "memfd", program, "300"]);
     let script = format!("exec sh -c 'exec sh -c \"exec {program} work 300\"'");
     assert_complete("exec-chain", &["sh", "-c", &script]);
+}
+
+/// What is read of a stack when its sample is drained is another's by then.
+#[test]
+fn frames_of_kilobytes_that_come_and_go_are_whole_at_10_khz() {
+    let test = "frames_of_kilobytes_that_come_and_go_are_whole_at_10_khz";
+    let Some(program) = compiled(test, "batches.c", &["-O2", "-pthread"]) else {
+        return;
+    };
+    let busy = || {
+        Command::new("sh")
+            .args(["-c", "while :; do :; done"])
+            .spawn()
+    };
+    let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get());
+    let busy: Vec<_> = (0..cpus).map(|_| busy().expect("sh starts")).collect();
+    let recording = scratch().join("every-kind-batches.data");
+    record(
+        &recording,
+        "10000",
+        &[text(&program), "1000", "3000", "3000"],
+    );
+    for mut busy in busy {
+        busy.kill().expect("it runs");
+        busy.wait().expect("it ends");
+    }
+    let (complete, judged) = complete(&recording);
+    assert!(judged >= 500, "{judged} samples");
+    assert!(
+        complete * 100 >= judged * 95,
+        "{complete} of {judged} stacks are complete"
+    );
 }
 
 #[test]

@@ -115,10 +115,13 @@ pub enum Stacks {
     LastBranch,
 }
 
-/// Bytes of stack that each CPU may copy in a second.
+/// Bytes of stack that each CPU may copy in a second, beyond [`LEAST_COPIED`] of each
+/// sample.
 const COPIED_PER_SECOND: u64 = 66_000_000;
-/// The least bytes of stack in a sample.
-const LEAST_COPIED: u32 = 4096;
+/// The least bytes of stack in a sample: some dozen frames of a kilobyte, and at 10 kHz
+/// what a ring of 16 MiB holds of an eighth of a second. Where a stack is shorter the
+/// kernel leaves the rest of it in the ring as it is.
+const LEAST_COPIED: u32 = 13 << 10;
 
 /// Bytes of stack in a sample unless told otherwise, as perf does.
 pub const DEFAULT_DUMP: u32 = 8192;
@@ -131,7 +134,7 @@ impl Stacks {
     /// Stack memory beyond the piece that the kernel copies is read later from
     /// the running process, and where it has changed by then the stack stays
     /// incomplete. So the copied piece is as large as 66 MB a second for each
-    /// CPU allows.
+    /// CPU allows, and 13 KiB where rings have room for it.
     pub fn auto(sampling: Sampling) -> Self {
         let hz = match sampling {
             Sampling::Frequency(hz) => hz,

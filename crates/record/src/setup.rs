@@ -323,6 +323,10 @@ impl Opening<'_> {
             Target::System => rings::Most::OF_SYSTEM,
             _ => rings::Most::OF_TARGET,
         };
+        let most = match self.options.stacks {
+            Stacks::Unwound(_) => most.for_pieces(&planned),
+            _ => most,
+        };
         let wanted_of = |most| match self.options.overwrites_all() {
             // How long they last is how much a file has.
             true => rings::most_bytes(rings, most),

@@ -15,6 +15,8 @@ pub(crate) struct Most {
     each: u64,
     /// Of all rings together, about.
     all: u64,
+    /// The same by the address space that is left.
+    room: u64,
 }
 
 impl Most {
@@ -22,6 +24,7 @@ impl Most {
     pub(crate) const OF_TARGET: Self = Self {
         each: 8 << 20,
         all: 64 << 20,
+        room: u64::MAX,
     };
     /// For all that runs: with dozens of busy processes for each CPU, the
     /// thread that empties the rings waits for its turn for longer than a
@@ -29,18 +32,38 @@ impl Most {
     pub(crate) const OF_SYSTEM: Self = Self {
         each: 32 << 20,
         all: 128 << 20,
+        room: u64::MAX,
     };
+
+    /// The same where pieces of stacks would be smaller than asked for in rings of
+    /// that size, since samples are many a second: as large as those need, up to what
+    /// recording all that runs may have.
+    pub(crate) fn for_pieces(self, planned: &[Planned]) -> Self {
+        let a_second = |it: &Planned| rate(it).saturating_mul(it.attr.sample_stack_user.into());
+        let at_rate = planned.iter().filter(|it| it.attr.is_freq());
+        let needed = at_rate.map(a_second).fold(0, u64::saturating_add) / ROOM_PER_SECOND;
+        if needed <= self.each {
+            return self;
+        }
+        let most = Self::OF_SYSTEM;
+        Self {
+            each: needed.min(most.each).next_power_of_two().max(self.each),
+            all: most.all.max(self.all),
+            room: self.room,
+        }
+    }
 
     /// What each of so many rings may have, a power of two.
     fn share(self, rings: u64) -> u64 {
-        (self.all / rings.max(1)).max(1).next_power_of_two() / 2
+        let all = self.all.min(self.room);
+        (all / rings.max(1)).max(1).next_power_of_two() / 2
     }
 
     /// The same where so many bytes of address space are left (`ulimit -v`):
     /// stacks, tables and buffers need more of them than rings do.
     pub(crate) fn within(self, left: Option<u64>) -> Self {
         Self {
-            all: left.map_or(self.all, |left| self.all.min(left / 4)),
+            room: left.map_or(self.room, |left| left / 4),
             ..self
         }
     }
@@ -204,6 +227,23 @@ mod tests {
             let wanted = wanted_bytes(&planned, 2, Most::OF_TARGET);
             assert_eq!(wanted, expected, "{sampling:?} {stacks:?} {events}");
         }
+        // Where samples are many, pieces of stacks need more.
+        let with_pieces = |hz, rings, most: Most| {
+            let sampling = Frequency(hz);
+            let planned = planned(sampling, Stacks::auto(sampling), 1);
+            wanted_bytes(&planned, rings, most.for_pieces(&planned))
+        };
+        let target = Most::OF_TARGET;
+        assert_eq!(with_pieces(999, 2, target), 8 << 20);
+        assert_eq!(with_pieces(4000, 2, target), 8 << 20);
+        assert_eq!(with_pieces(10_000, 2, target), 16 << 20);
+        assert_eq!(with_pieces(49_999, 2, target), 32 << 20);
+        assert_eq!(with_pieces(10_000, 16, target), 4 << 20);
+        assert_eq!(
+            with_pieces(10_000, 2, target.within(Some(48 << 20))),
+            4 << 20
+        );
+        assert_eq!(with_pieces(10_000, 2, Most::OF_SYSTEM), 32 << 20);
         let many = planned(Frequency(49_999), FramePointers, 1);
         assert_eq!(wanted_bytes(&many, 1024, Most::OF_TARGET), 512 << 10);
         // Half a second of the largest samples, where all is recorded.
@@ -249,6 +289,8 @@ mod tests {
             Some(16_496)
         );
         assert_eq!(piece(99, auto, 4 << 20, true), Some(65_528));
+        let fast = Stacks::auto(Sampling::Frequency(10_000));
+        assert_eq!(piece(10_000, fast, 16 << 20, true), Some(13_312));
         // Smaller ones for an eighth of a second.
         assert_eq!(piece(999, auto, 2 << 20, true), Some(16_792));
         assert_eq!(piece(999, auto, 256 << 10, true), Some(4096));
