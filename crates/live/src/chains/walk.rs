@@ -134,8 +134,7 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
         self.note(Seen::innermost(self.drain));
         let mut stop = self.copied_part();
         let proven = self.inner.len();
-        let is_told = matches!(stop, Stop::Joined(at) if self.is_told(at));
-        if self.is_pressed && !is_told && self.leaves_copy(stop) {
+        if self.is_pressed && self.leaves_copy(stop) && !self.is_joined_told(stop) {
             // What is known of the outer frames stays so.
             out.extend(self.inner.iter().filter_map(in_chain));
             if let Stop::Joined(at) = stop {
@@ -147,7 +146,7 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
             return Decided { end, trial: None };
         }
         let goes_beyond = match stop {
-            Stop::Joined(at) => !is_told && !self.verify(at),
+            Stop::Joined(at) => self.leaves_copy(stop) && !self.is_told(at) && !self.verify(at),
             Stop::Ended(end) => self.is_cut(end),
         };
         if goes_beyond {
@@ -191,7 +190,8 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
         match stop {
             Stop::Ended(end) => self.is_cut(end),
             Stop::Joined(at) => {
-                let mut known = self.outer.until(at).iter();
+                let outside = self.outer.outside(at, &self.straight);
+                let mut known = self.outer.until(outside).iter();
                 known.any(|frame| self.is_beyond(frame.slot))
             }
         }
@@ -200,9 +200,8 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
     /// The walk came to the thread's start, through frame `joined` of the
     /// known ones.
     fn root(&mut self, proven: usize, joined: usize, found: &mut Found) -> Decided {
-        let is_told = self.is_told(joined);
         let trial = self.trial(proven, joined);
-        let mut trial = trial.filter(|_| !is_told);
+        let mut trial = trial.filter(|_| !self.is_told(joined));
         let is_believed = match &mut trial {
             None => true,
             Some(trial) => match self.unsure_slots(proven, joined) {
@@ -241,6 +240,11 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
             end: ChainEnd::Unproven,
             trial: None,
         }
+    }
+
+    /// Whether the walk joined frames that the kernel saw.
+    fn is_joined_told(&self, stop: Stop) -> bool {
+        matches!(stop, Stop::Joined(at) if self.is_told(at))
     }
 
     /// Whether the kernel saw the frames beyond the copy as it took the sample; the
