@@ -121,7 +121,7 @@ const COPIED_PER_SECOND: u64 = 66_000_000;
 /// The least bytes of stack in a sample: some dozen frames of a kilobyte, and at 10 kHz
 /// what a ring of 16 MiB holds of an eighth of a second. Where a stack is shorter the
 /// kernel leaves the rest of it in the ring as it is.
-const LEAST_COPIED: u32 = 13 << 10;
+pub(crate) const LEAST_COPIED: u32 = 13 << 10;
 
 /// Bytes of stack in a sample unless told otherwise, as perf does.
 pub const DEFAULT_DUMP: u32 = 8192;

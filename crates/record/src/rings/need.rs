@@ -1,6 +1,6 @@
 //! What arrives in a ring, and what of each sample has room in it.
 
-use crate::options::MOST_DUMP;
+use crate::options::{LEAST_COPIED, MOST_DUMP};
 use crate::planned::{Planned, Role};
 use crate::waits;
 use prof_abi::{EventAttr, SampleType};
@@ -77,6 +77,10 @@ const SWITCHES: u64 = 2000;
 /// A ring has room for the samples of a second divided by this, if stacks can
 /// be copied in smaller pieces.
 const ROOM_PER_SECOND: u64 = 8;
+/// The same of pieces of up to [`LEAST_COPIED`] bytes: without them what a sample lacks
+/// is read late, and of a program that came elsewhere meanwhile all stacks are cut,
+/// while the thread that empties rings rarely comes later than this.
+const LEAST_ROOM_PER_SECOND: u64 = 32;
 /// The least bytes of stack in a sample, where the ring is large enough.
 const LEAST_PIECE: u64 = 4096;
 /// So many of the largest samples have room at least.
@@ -152,9 +156,9 @@ fn room_in_record(attr: &EventAttr) -> u32 {
 
 /// Makes pieces of user stacks as small as records, and rings of `bytes`, need
 /// it. Where
-/// `by_rate`, a ring also holds the samples of an eighth of a second: more
-/// frames can be had otherwise then, but not lost samples. Returns given and
-/// wanted bytes of the piece that lost most.
+/// `by_rate`, a ring also holds the samples of an eighth of a second, or of a 32nd if
+/// pieces would be small: more frames can be had otherwise then, but not lost samples.
+/// Returns given and wanted bytes of the piece that lost most.
 pub(crate) fn fit_pieces(planned: &mut [Planned], bytes: u64, by_rate: bool) -> Option<(u32, u32)> {
     let has_piece = |planned: &Planned| planned.attr.sample_type.has(SampleType::STACK_USER);
     let hz: u64 = planned
@@ -164,8 +168,9 @@ pub(crate) fn fit_pieces(planned: &mut [Planned], bytes: u64, by_rate: bool) -> 
         .sum();
     let mut most = bytes / LEAST_SAMPLES;
     if by_rate {
-        let of_rate = bytes.saturating_mul(ROOM_PER_SECOND) / hz.max(1);
-        most = most.min(of_rate.max(LEAST_PIECE));
+        let of_rate = |room: u64| bytes.saturating_mul(room) / hz.max(1);
+        let least = of_rate(LEAST_ROOM_PER_SECOND).clamp(LEAST_PIECE, LEAST_COPIED.into());
+        most = most.min(of_rate(ROOM_PER_SECOND).max(least));
     }
     let most = u32::try_from(most & !7).unwrap_or(u32::MAX);
     let mut shrunk: Option<(u32, u32)> = None;
@@ -291,9 +296,12 @@ mod tests {
         assert_eq!(piece(99, auto, 4 << 20, true), Some(65_528));
         let fast = Stacks::auto(Sampling::Frequency(10_000));
         assert_eq!(piece(10_000, fast, 16 << 20, true), Some(13_312));
-        // Smaller ones for an eighth of a second.
+        // Smaller ones for an eighth of a second, and small ones for a 32nd.
         assert_eq!(piece(999, auto, 2 << 20, true), Some(16_792));
-        assert_eq!(piece(999, auto, 256 << 10, true), Some(4096));
+        assert_eq!(piece(999, auto, 1 << 20, true), Some(13_312));
+        assert_eq!(piece(999, auto, 256 << 10, true), Some(8392));
+        assert_eq!(piece(10_000, fast, 4 << 20, true), Some(13_312));
+        assert_eq!(piece(10_000, fast, 1 << 20, true), Some(4096));
         // A dump that was asked for is cut only where no ring could hold it.
         assert_eq!(piece(999, dump, 256 << 10, false), Some(65_528));
         assert_eq!(piece(999, dump, 64 << 10, false), Some(16_384));
