@@ -211,7 +211,7 @@ fn a_program_that_was_built_anew_gives_no_wrong_name() {
 
 #[test]
 fn what_is_returned_to_is_named_by_its_call_or_by_itself_if_there_is_none() {
-    // covers unit: CTX-06
+    // covers live: CTX-06
     let test = "first-bytes";
     let keeps = [
         "-O1",
