@@ -180,7 +180,7 @@ fn frames_of_kilobytes_that_come_and_go_are_whole_at_10_khz() {
     let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get());
     let busy: Vec<_> = (0..cpus).map(|_| busy().expect("sh starts")).collect();
     // As large as is good, and as a plain user may lock by default.
-    let shares: Vec<_> = [&[][..], &["-m", "4M"]]
+    let recorded: Vec<_> = [&[][..], &["-m", "4M"]]
         .iter()
         .map(|rings| {
             let recording = scratch().join(format!("every-kind-batches{}.data", rings.len()));
@@ -188,15 +188,16 @@ fn frames_of_kilobytes_that_come_and_go_are_whole_at_10_khz() {
             recorder.args(["record", "-q", "-F", "10000", "-g", "-o"]);
             recorder.arg(&recording).args(*rings).arg("--");
             let ended = recorder.arg(&program).args(["1000", "3000", "3000"]);
-            assert!(ended.status().expect("prof starts").success());
-            complete(&recording)
+            (recording, ended.status())
         })
         .collect();
     for mut busy in busy {
         busy.kill().expect("it runs");
         busy.wait().expect("it ends");
     }
-    for (complete, judged) in shares {
+    for (recording, ended) in recorded {
+        assert!(ended.expect("prof starts").success());
+        let (complete, judged) = complete(&recording);
         assert!(judged >= 300, "{judged} samples");
         assert!(
             complete * 100 >= judged * 95,

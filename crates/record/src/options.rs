@@ -134,14 +134,15 @@ impl Stacks {
     /// Stack memory beyond the piece that the kernel copies is read later from
     /// the running process, and where it has changed by then the stack stays
     /// incomplete. So the copied piece is as large as 66 MB a second for each
-    /// CPU allows, and 13 KiB where rings have room for it.
+    /// CPU allows, and at a frequency 13 KiB where rings have room for it.
     pub fn auto(sampling: Sampling) -> Self {
-        let hz = match sampling {
-            Sampling::Frequency(hz) => hz,
-            Sampling::HighestFrequency | Sampling::Period(_) => 10_000,
+        let (hz, least) = match sampling {
+            Sampling::Frequency(hz) => (hz, LEAST_COPIED),
+            // Samples may come all at once.
+            Sampling::HighestFrequency | Sampling::Period(_) => (10_000, 0),
         };
         let bytes = (COPIED_PER_SECOND / hz.max(1)) & !7;
-        let bytes = bytes.clamp(LEAST_COPIED.into(), MOST_DUMP.into());
+        let bytes = bytes.clamp(least.into(), MOST_DUMP.into());
         Self::Unwound(u32::try_from(bytes).unwrap_or(MOST_DUMP))
     }
 

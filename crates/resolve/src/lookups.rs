@@ -88,6 +88,8 @@ fn follows_call((file, machine): (&SymbolFile, Machine), address: u64) -> bool {
     let code = address
         .checked_sub(length)
         .and_then(|start| file.text_bytes(Svma(start), length));
+    // Fewer end before a hole, and not where they are asked for.
+    let code = code.filter(|code| code.len() == CallBefore::LONGEST);
     code.is_none_or(|code| CallBefore::decode(machine, code) != CallBefore::None)
 }
 

@@ -168,8 +168,14 @@ pub(crate) fn fit_pieces(planned: &mut [Planned], bytes: u64, by_rate: bool) -> 
         .sum();
     let mut most = bytes / LEAST_SAMPLES;
     if by_rate {
+        // What is sampled by events may come all at once.
+        let mut sampling = planned.iter().filter(|it| has_piece(it));
+        let least = match sampling.all(|it| it.attr.is_freq()) {
+            true => LEAST_COPIED.into(),
+            false => LEAST_PIECE,
+        };
         let of_rate = |room: u64| bytes.saturating_mul(room) / hz.max(1);
-        let least = of_rate(LEAST_ROOM_PER_SECOND).clamp(LEAST_PIECE, LEAST_COPIED.into());
+        let least = of_rate(LEAST_ROOM_PER_SECOND).clamp(LEAST_PIECE, least);
         most = most.min(of_rate(ROOM_PER_SECOND).max(least));
     }
     let most = u32::try_from(most & !7).unwrap_or(u32::MAX);
@@ -278,13 +284,15 @@ mod tests {
 
     #[test]
     fn stacks_are_copied_as_far_as_rings_have_room() {
-        let piece = |hz, stacks, ring, by_rate| {
-            let mut planned = planned(Sampling::Frequency(hz), stacks, 1);
+        let sampled = |sampling, stacks, ring, by_rate| {
+            let mut planned = planned(sampling, stacks, 1);
             let shrunk = fit_pieces(&mut planned, ring, by_rate);
             let given = planned[0].attr.sample_stack_user;
             assert_eq!(shrunk.is_some(), Some(given) != stacks.dump_bytes());
             (shrunk.is_none_or(|(told, _)| told == given)).then_some(given)
         };
+        let piece =
+            |hz, stacks, ring, by_rate| sampled(Sampling::Frequency(hz), stacks, ring, by_rate);
         let auto = Stacks::Unwound(65_528);
         let dump = Stacks::Dump(65_528);
         // A ring of full size has room for all that is copied at that rate.
@@ -302,6 +310,16 @@ mod tests {
         assert_eq!(piece(999, auto, 256 << 10, true), Some(8392));
         assert_eq!(piece(10_000, fast, 4 << 20, true), Some(13_312));
         assert_eq!(piece(10_000, fast, 1 << 20, true), Some(4096));
+        // Events come in bursts.
+        let events = Sampling::Period(1);
+        assert_eq!(
+            sampled(events, Stacks::auto(events), 8 << 20, true),
+            Some(6600)
+        );
+        assert_eq!(
+            sampled(events, Stacks::auto(events), 2 << 20, true),
+            Some(4096)
+        );
         // A dump that was asked for is cut only where no ring could hold it.
         assert_eq!(piece(999, dump, 256 << 10, false), Some(65_528));
         assert_eq!(piece(999, dump, 64 << 10, false), Some(16_384));
