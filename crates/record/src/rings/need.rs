@@ -35,11 +35,12 @@ impl Most {
         room: u64::MAX,
     };
 
-    /// The same where pieces of stacks would be smaller than asked for in rings of
-    /// that size, since samples are many a second: as large as those need, up to what
+    /// The same where pieces of stacks would be smaller than [`LEAST_COPIED`] in rings
+    /// of that size, since samples are many a second: as large as those need, up to what
     /// recording all that runs may have.
     pub(crate) fn for_pieces(self, planned: &[Planned]) -> Self {
-        let a_second = |it: &Planned| rate(it).saturating_mul(it.attr.sample_stack_user.into());
+        let piece = |it: &Planned| it.attr.sample_stack_user.min(LEAST_COPIED);
+        let a_second = |it: &Planned| rate(it).saturating_mul(piece(it).into());
         let at_rate = planned.iter().filter(|it| it.attr.is_freq());
         let needed = at_rate.map(a_second).fold(0, u64::saturating_add) / ROOM_PER_SECOND;
         if needed <= self.each {
@@ -239,17 +240,20 @@ mod tests {
             assert_eq!(wanted, expected, "{sampling:?} {stacks:?} {events}");
         }
         // Where samples are many, pieces of stacks need more.
-        let with_pieces = |hz, rings, most: Most| {
+        let of_events = |events, hz, rings, most: Most| {
             let sampling = Frequency(hz);
-            let planned = planned(sampling, Stacks::auto(sampling), 1);
+            let planned = planned(sampling, Stacks::auto(sampling), events);
             wanted_bytes(&planned, rings, most.for_pieces(&planned))
         };
+        let with_pieces = |hz, rings, most| of_events(1, hz, rings, most);
         let target = Most::OF_TARGET;
         assert_eq!(with_pieces(999, 2, target), 8 << 20);
         assert_eq!(with_pieces(4000, 2, target), 8 << 20);
         assert_eq!(with_pieces(10_000, 2, target), 16 << 20);
         assert_eq!(with_pieces(49_999, 2, target), 32 << 20);
         assert_eq!(with_pieces(10_000, 16, target), 4 << 20);
+        assert_eq!(of_events(3, 999, 2, target), 8 << 20);
+        assert_eq!(of_events(3, 4000, 2, target), 32 << 20);
         assert_eq!(
             with_pieces(10_000, 2, target.within(Some(48 << 20))),
             4 << 20
