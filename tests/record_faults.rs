@@ -192,7 +192,7 @@ fn r08_names_that_a_file_has_no_room_for_end_nothing() {
     let program = env!("CARGO_BIN_EXE_prof");
     // Room for the samples, in KiB, not for what is known of them.
     let script = format!(
-        "ulimit -f 8; exec {program} record -g -F 49 -e cpu-clock -o {} sh -c '{SOME_WORK}'",
+        "ulimit -f 10; exec {program} record -g -F 19 -e cpu-clock -o {} sh -c '{SOME_WORK}'",
         file.display()
     );
     let run = Command::new("bash").args(["-c", &script]).output();
