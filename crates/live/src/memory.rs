@@ -239,6 +239,23 @@ impl Copied<'_> {
     }
 }
 
+/// What was copied, and the rest as it is now.
+pub(super) struct CopiedAndLive<'a, M> {
+    pub(super) copied: Copied<'a>,
+    pub(super) live: LivePieces<'a, M>,
+}
+
+impl<M: TargetMemory> Beyond for CopiedAndLive<'_, M> {
+    fn word(&mut self, address: u64, size: u8) -> Option<u64> {
+        let then = self.copied.beyond_dump(address, size);
+        then.or_else(|| self.live.word(address, size))
+    }
+
+    fn code(&mut self, at: Avma, out: &mut [u8]) -> usize {
+        self.live.code(at, out)
+    }
+}
+
 /// What was copied, and code of the running process.
 pub(super) struct CopiedAndCode<'a, M> {
     pub(super) copied: Copied<'a>,

@@ -251,6 +251,18 @@ fn a_slot_that_is_read_with_each_sample_is_not_in_doubt_for_ever() {
     assert_eq!(fixture.sample(16 * 8).0, whole());
 }
 
+/// The thread has gone on when the rest of its stack is read.
+#[test]
+fn a_word_that_came_with_a_sample_stands_above_what_is_there_later() {
+    let mut fixture = Fixture::new();
+    let slot = STACK + 16 * 20 + 8;
+    fixture.pieces = vec![(slot, caller(20).to_le_bytes().to_vec())];
+    let other = (CODE + 0x108).to_le_bytes();
+    fixture.process.stack.borrow_mut()[16 * 20 + 8..][..8].copy_from_slice(&other);
+    let (chain, decided) = fixture.sample(16 * 8);
+    assert_eq!((chain, decided.end), (whole(), ChainEnd::Root));
+}
+
 #[test]
 fn who_was_read_asleep_does_not_make_the_others_be_walked_anew() {
     let mut fixture = Fixture::new();

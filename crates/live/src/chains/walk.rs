@@ -5,7 +5,7 @@ use super::named::FrameAt;
 use super::{Decided, Found};
 use crate::known_frame::Known;
 use crate::links::{Around, Call, Link, Links, Proof};
-use crate::memory::{CopiedAndCode, LivePieces, SparePieces, TargetMemory};
+use crate::memory::{CopiedAndCode, CopiedAndLive, LivePieces, SparePieces, TargetMemory};
 use crate::outbox::Trial;
 use crate::outer::{NO_CALLER, OuterFrames};
 use crate::popped::Revived;
@@ -322,10 +322,13 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
     }
 
     fn live_walk(&mut self, spare: &mut SparePieces) -> Stop {
-        let mut pieces = LivePieces::new(self.memory, self.sample.state.pid, spare);
-        self.find_lost_fp(&mut pieces);
+        let mut memory = CopiedAndLive {
+            copied: self.sample.copied(),
+            live: LivePieces::new(self.memory, self.sample.state.pid, spare),
+        };
+        self.find_lost_fp(&mut memory);
         loop {
-            match self.walk(&mut pieces, Source::Live) {
+            match self.walk(&mut memory, Source::Live) {
                 // A failed check forgets that frame, so this comes to an end.
                 Stop::Joined(at) if !self.verify(at) => {}
                 stop => return stop,
@@ -334,10 +337,10 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
     }
 
     /// Reads the frame pointer that was not copied.
-    fn find_lost_fp(&mut self, pieces: &mut impl Beyond) {
+    fn find_lost_fp(&mut self, memory: &mut impl Beyond) {
         let word = self.sample.state.registers.machine().word();
         if let Some(at) = self.lost_fp.take()
-            && let Some(fp) = pieces.word(at, word)
+            && let Some(fp) = memory.word(at, word)
             && let Some(last) = self.inner.last_mut()
         {
             self.cursor.found_fp(fp);
