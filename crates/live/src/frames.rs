@@ -48,6 +48,11 @@ impl Frames {
         self.returns.get(..self.known).unwrap_or(&self.returns)
     }
 
+    /// The return addresses of all behind the first `known`, left ones too.
+    pub(super) fn returns_behind(&self, known: usize) -> &[Return] {
+        self.returns.get(known..).unwrap_or_default()
+    }
+
     /// Those of these frames, left ones too, that hang on a frame pointer in memory, by
     /// position.
     pub(super) fn pointed(&self, range: &Range<usize>) -> &[usize] {

@@ -117,14 +117,35 @@ impl SlotHistory {
             held.sightings += u32::from(held.seen != now);
             held.seen = now;
         }
-        if changed == 0 {
+        self.note_changes(changed, now)
+    }
+
+    /// Takes down that these slots hold no return address in drain `now`; the highest
+    /// that held one before.
+    pub(super) fn gone(&mut self, slots: impl Iterator<Item = u64>, now: u64) -> Option<u64> {
+        let held = self.slots.as_mut()?;
+        let mut changed = 0;
+        for slot in slots {
+            // What it held stays known: the next may be another.
+            if let Some(held) = held.get_mut(&slot) {
+                (held.sightings, held.seen) = (0, 0);
+                changed = slot.max(changed);
+                self.changed.insert(slot, now);
+            }
+        }
+        self.note_changes(changed, now)
+    }
+
+    /// Some changed in drain `now`, the highest of which is given, 0 if none.
+    fn note_changes(&mut self, highest: u64, now: u64) -> Option<u64> {
+        if highest == 0 {
             return None;
         }
-        note_up_to(&mut self.changes, changed, now);
+        note_up_to(&mut self.changes, highest, now);
         if self.changed.len() > MOST_CHANGED {
             self.forget_changes(now);
         }
-        Some(changed)
+        Some(highest)
     }
 
     /// Slots up to this one may have changed in drain `now`.

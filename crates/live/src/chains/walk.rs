@@ -31,8 +31,8 @@ const FURTHER: u64 = 2 << 20;
 const PART_OF: u64 = 64 << 10;
 /// Of so many frames it is cheap to ask which of them the kernel saw: it follows 127.
 const MAY_BE_TOLD: usize = 512;
-/// Of so many frames it is cheap to remember what each slot held, also where
-/// snapshots prove them.
+/// Of a walk through more frames it is looked at which of the frames stand no more
+/// that stood in their places.
 const FEW_FRAMES: usize = 512;
 
 /// A frame as the chain has it.
@@ -88,6 +88,15 @@ enum Stop {
     Joined(usize),
     /// For a reason.
     Ended(ChainEnd),
+}
+
+/// How many of the known frames, from the outermost on, a walk that stopped so left as
+/// they are.
+fn joined_at(stop: Stop) -> usize {
+    match stop {
+        Stop::Joined(at) => at,
+        Stop::Ended(_) => 0,
+    }
 }
 
 /// One sample's walk.
@@ -154,11 +163,13 @@ impl<F: OpenFile, M: TargetMemory> Walk<'_, F, M> {
             stop = self.live_part();
         }
         let seen = self.inner.get(1..).unwrap_or_default();
-        match self.sample.pieces {
-            [] => self.outer.observe(seen, self.drain),
-            // Later samples may come without: what each slot held proves them.
-            _ if seen.len() <= FEW_FRAMES => self.outer.observe(seen, self.drain),
-            _ => self.outer.observe_any(seen, self.drain),
+        // Later samples may come without pieces: what each slot held proves them.
+        match (self.sample.pieces, seen.len()) {
+            ([], _) | (_, ..=FEW_FRAMES) => self.outer.observe(seen, self.drain),
+            _ => {
+                self.outer.is_deep();
+                self.outer.observe_long(seen, joined_at(stop), self.drain);
+            }
         }
         let joined = match stop {
             Stop::Joined(at) => at,

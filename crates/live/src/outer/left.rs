@@ -102,7 +102,8 @@ impl OuterFrames {
                 at.filter_map(|at| self.frames.get(at).copied()).collect()
             }
         };
-        self.observe(&again, now);
+        // They are no others than those that were left inside of them.
+        self.remember(&again, now);
         self.frames.len().saturating_sub(1)
     }
 

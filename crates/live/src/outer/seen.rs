@@ -1,8 +1,10 @@
 //! How often and for how long slots were seen to hold the same.
 
 use super::OuterFrames;
+use crate::frames::Return;
 use crate::known_frame::Known;
 use crate::slot_history::SIGHTINGS;
+use rustc_hash::FxHashSet;
 use std::ops::Range;
 
 impl OuterFrames {
@@ -92,6 +94,11 @@ impl OuterFrames {
     /// Remembers what the slots of these frames hold in drain `now`.
     pub(crate) fn observe(&mut self, frames: &[Known], now: u64) {
         self.saw(frames);
+        self.remember(frames, now);
+    }
+
+    /// The same of frames in whose places no others stood.
+    pub(super) fn remember(&mut self, frames: &[Known], now: u64) {
         let slots = frames.iter().map(|frame| (frame.slot, frame.pc));
         if let Some(changed) = self.history.observe(slots, now) {
             self.unsettle(changed);
@@ -103,15 +110,28 @@ impl OuterFrames {
         self.history.uncalm(slots, now)
     }
 
-    /// The same as [`OuterFrames::observe`], for less: says that these slots, and
-    /// all inside of them, may have changed in drain `now`.
-    pub(crate) fn observe_any(&mut self, frames: &[Known], now: u64) {
-        self.saw(frames);
-        let Some(highest) = frames.iter().map(|frame| frame.slot).max() else {
-            return;
+    /// The same as [`OuterFrames::observe`] of many frames that come innermost first
+    /// and stand behind the first `joined` known ones. Where others stood between them,
+    /// slots have changed, too, that now hold something else than return addresses.
+    pub(crate) fn observe_long(&mut self, frames: &[Known], joined: usize, now: u64) {
+        let before = self.frames.returns_behind(joined);
+        let is_same = |(it, frame): &(&Return, &Known)| (it.slot, it.pc) == (frame.slot, frame.pc);
+        let same = before.iter().zip(frames.iter().rev());
+        let same = same.take_while(is_same).count();
+        let slots = frames.iter().map(|frame| frame.slot);
+        let among = slots.clone().min().unwrap_or(0)..=slots.clone().max().unwrap_or(0);
+        let stood = before.get(same..).unwrap_or_default().iter();
+        let stood = stood.map(|it| it.slot).filter(|slot| among.contains(slot));
+        let stood: Vec<u64> = stood.collect();
+        let stand: FxHashSet<u64> = match stood.as_slice() {
+            [] => FxHashSet::default(),
+            _ => slots.collect(),
         };
-        self.history.observe_any(highest, now);
-        self.unsettle(highest);
+        let gone = stood.into_iter().filter(|slot| !stand.contains(slot));
+        if let Some(changed) = self.history.gone(gone, now) {
+            self.unsettle(changed);
+        }
+        self.observe(frames, now);
     }
 
     /// Whether the slot has held the same for so long that it will have held

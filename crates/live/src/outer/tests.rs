@@ -248,14 +248,14 @@ fn frames_on_two_stacks_are_found_on_both() {
 fn slots_inside_of_a_changed_one_are_not_calm() {
     let mut outer = OuterFrames::default();
     assert!(outer.is_calm(0x1000, 1));
-    outer.observe_any(&[frame(0x1000, 1), frame(0x2000, 2)], 1);
-    outer.observe_any(&[frame(0x1000, 1)], 50);
+    outer.history.observe_any(0x2000, 1);
+    outer.history.observe_any(0x1000, 50);
     let calm = |slots: [u64; 4], now| slots.map(|slot| outer.is_calm(slot, now));
     let slots = [0x800, 0x1000, 0x1008, 0x2008];
     assert_eq!(calm(slots, 60), [false, false, false, true]);
     assert_eq!(calm(slots, 2 + CALM), [false, false, true, true]);
     assert_eq!(calm(slots, 51 + CALM), [true; 4]);
-    outer.observe_any(&[frame(0x3000, 3)], 500);
+    outer.history.observe_any(0x3000, 500);
     assert!(!outer.is_calm(0x2008, 501));
 }
 
@@ -270,7 +270,7 @@ fn slots_above_all_recent_changes_are_calm() {
     outer.observe(&[frame(0x3000, 2)], 10);
     outer.observe(&[frame(0x1000, 2)], 20);
     assert_eq!(uncalm(&outer, 21), 0x1000..0x3001);
-    outer.observe_any(&[frame(0x2000, 2)], 30);
+    outer.history.observe_any(0x2000, 30);
     let ends = [31, 11 + CALM, 21 + CALM].map(|now| uncalm(&outer, now).end);
     assert_eq!(ends, [0x3001, 0x2001, 0x2001]);
     assert_eq!(uncalm(&outer, 31 + CALM), 0..0);
@@ -282,7 +282,7 @@ fn slots_above_all_recent_changes_are_calm() {
     }
     // However often slots change, few drains are noted.
     for now in 0..10_000 {
-        outer.observe_any(&[frame(0x10_0000 - now, 1)], 1000 + now);
+        outer.history.observe_any(0x10_0000 - now, 1000 + now);
     }
     assert!(outer.history.noted() <= 1 + SlotHistory::MOST_NOTED);
 }
@@ -332,7 +332,8 @@ fn steady_frames_need_no_more_proof_until_their_slots_change() {
     outer.observe(&[frame(0x1008, 2)], now);
     outer.observe(&[frame(0x1008, 7)], now);
     assert_eq!(outer.steady(2, now), 1);
-    outer.observe_any(&[frame(0x1100, 3)], now);
+    outer.observe(&[frame(0x1100, 3)], now);
+    outer.observe(&[frame(0x1100, 4)], now);
     assert_eq!(outer.steady(2, now), 0);
 }
 
@@ -360,6 +361,40 @@ fn frames_that_needed_no_proof_need_none_when_the_thread_is_back() {
     assert_eq!(walk(&mut outer, &stack, now + 1), Some(false));
     assert!(!outer.is_settled_until(999, now + 1));
     assert_eq!(outer.steady(1000, now + 2), 700);
+}
+
+#[test]
+fn many_frames_that_come_back_leave_those_inside_of_them_to_come_back() {
+    let stack: Vec<Known> = (0..6000).map(|at| frame(0x10_0000 - 16 * at, 1)).collect();
+    let mut outer = OuterFrames::default();
+    outer.is_deep();
+    walk(&mut outer, &stack, 1);
+    walk(&mut outer, &stack[..300], 2);
+    let few = stack.get(..300 + 2000).expect("of 6000");
+    assert_eq!(walk(&mut outer, few, 3), Some(false));
+    assert_eq!(walk(&mut outer, &stack, 4), Some(false));
+}
+
+#[test]
+fn after_a_long_walk_just_those_slots_have_changed_that_hold_something_else() {
+    let stack: Vec<Known> = (0..1000).map(|at| frame(0x10_0000 - 16 * at, 1)).collect();
+    let mut other = stack.clone();
+    // One frame calls from elsewhere, and the places of two are those of one.
+    other[600].pc = 2;
+    let gone = other.remove(700).slot;
+    let inner_first = |frames: &[Known]| frames.iter().rev().copied().collect::<Vec<_>>();
+    let mut outer = OuterFrames::default();
+    outer.is_deep();
+    outer.observe_long(&inner_first(&stack), 0, 1);
+    outer.replace_inner(0, &inner_first(&stack));
+    assert_eq!(outer.uncalm_slots(2), 0..0, "all of it is new");
+    outer.observe_long(&inner_first(&stack), 0, 2);
+    assert_eq!(outer.uncalm_slots(3), 0..0);
+    outer.observe_long(&inner_first(&other[500..]), 500, 3);
+    assert_eq!(outer.uncalm_slots(4), gone..stack[600].slot + 1);
+    let calm = |at: usize| outer.is_calm(stack[at].slot, 4);
+    let uncalm: Vec<usize> = (0..stack.len()).filter(|&at| !calm(at)).collect();
+    assert_eq!(uncalm, [600, 700]);
 }
 
 #[test]
