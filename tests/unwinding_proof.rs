@@ -200,6 +200,29 @@ fn no_chain_of_a_program_without_unwind_information_is_wrong() {
     }
 }
 
+/// Nothing tells where functions begin that are called through pointers, as the one of
+/// larger frames than are looked through for a call.
+#[test]
+fn a_stripped_program_without_unwind_information_is_followed_to_its_start() {
+    let options = [
+        "-O2",
+        "-fomit-frame-pointer",
+        "-fno-asynchronous-unwind-tables",
+        "-fno-unwind-tables",
+        "-s",
+    ];
+    let Some(program) = build("gcc", "no-unwind-info.c", "bare-stripped", &options) else {
+        return;
+    };
+    let seen = record(&program, "4000");
+    let (all, whole) = (seen.chains.len(), seen.ended("Root"));
+    assert!(
+        all > 500 && whole * 100 >= all * 95,
+        "{whole} of {all} reach the start; {}",
+        seen.ends
+    );
+}
+
 /// Who can call whom in `interpreters.c`.
 fn can_interpret(caller: &str, callee: &str) -> bool {
     let callers: &[&str] = match callee {

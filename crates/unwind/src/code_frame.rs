@@ -6,6 +6,7 @@
 //! way through it is followed with how much it has pushed, until it comes to
 //! the place of interest. Only x86.
 
+mod abi;
 mod ahead;
 mod kept;
 mod pads;
@@ -21,6 +22,7 @@ use iced_x86::{
 };
 use rustc_hash::FxHashSet;
 
+pub(crate) use abi::by_abi;
 pub(crate) use ahead::ahead;
 pub(crate) use kept::{OwnFp, kept_fp};
 pub(crate) use pads::in_pad;

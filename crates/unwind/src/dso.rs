@@ -63,6 +63,9 @@ pub struct UnwindDso {
     pad_frames: FxHashMap<(u64, Wanted), Option<CodeFrame>>,
     /// By place: frames found in the code behind it.
     return_frames: FxHashMap<Wanted, Option<CodeFrame>>,
+    /// The same where calls are believed to keep the stack, and by how far the stack
+    /// pointer is above a multiple of 16.
+    abi_frames: FxHashMap<(Wanted, u8), Option<CodeFrame>>,
     /// By place: whether its function keeps a frame pointer.
     kept_fps: FxHashMap<Wanted, Option<OwnFp>>,
     /// By start: functions that install the context of a landing pad.
@@ -109,6 +112,7 @@ impl UnwindDso {
             reaches: Reaches::default(),
             pad_frames: FxHashMap::default(),
             return_frames: FxHashMap::default(),
+            abi_frames: FxHashMap::default(),
             kept_fps: FxHashMap::default(),
             eh_returns: FxHashMap::default(),
             jit_descriptor: None,
@@ -143,6 +147,7 @@ impl UnwindDso {
         let rows = self.rows.capacity() * 2 * size_of::<Row>();
         let found = entries(&self.rules) + entries(&self.code_frames) + entries(&self.eh_returns);
         let found = found + entries(&self.pad_frames) + entries(&self.return_frames);
+        let found = found + entries(&self.abi_frames);
         let found = found + entries(&self.kept_fps) + self.reaches.held_bytes();
         self.image.held_bytes() + self.tables.held_bytes() + rows + found
     }
@@ -222,6 +227,24 @@ impl UnwindDso {
                 .or_else(|| code_frame::by_next_return(machine, at, &mut read)),
         };
         *self.return_frames.entry(wanted).or_insert_with(find)
+    }
+
+    /// The frame at a place of x86-64 code by the ways to a return, where calls are
+    /// believed to keep the stack; the stack pointer is `beyond_16` above a multiple of
+    /// 16.
+    pub(crate) fn abi_frame(&mut self, wanted: Wanted, beyond_16: u8) -> Option<CodeFrame> {
+        if self.abi_frames.len() >= MAX_CACHED {
+            self.abi_frames.clear();
+        }
+        let image = &self.image;
+        let mut read = code_of(image);
+        let (behind_call, at) = match wanted {
+            Wanted::Exact(at) => (false, at),
+            Wanted::Return(at) => (true, at),
+        };
+        let find = || code_frame::by_abi((at, beyond_16), behind_call, &mut read);
+        let frames = &mut self.abi_frames;
+        *frames.entry((wanted, beyond_16)).or_insert_with(find)
     }
 
     /// How the function at a place keeps its frame pointer.

@@ -16,7 +16,8 @@ use crate::{
 use prof_profile::{Avma, Bias, ChainEnd, Svma};
 
 /// Slots of the stack in which a return address is looked for: frames of up
-/// to 4 KiB on 64 bits. Larger ones are found by frame pointer alone.
+/// to 4 KiB on 64 bits. Larger ones are found by frame pointer, or where the code
+/// from a symbol on, or up to a return, has the return address.
 const SLOTS: u64 = 512;
 /// Code before a place in which the beginning of its function is looked for.
 const BEFORE: u64 = 4096;
@@ -55,7 +56,8 @@ pub(crate) fn caller(
         .or_else(|| frame.by_first_call(process))
         .or_else(|| frame.by_beginning(process))
         .or_else(|| frame.by_kept_fp(process))
-        .or_else(|| frame.by_returns(process));
+        .or_else(|| frame.by_returns(process))
+        .or_else(|| frame.by_abi(process));
     match found {
         Some(caller) => Ok(caller),
         None if is_cut => Err(ChainEnd::StackCut),
@@ -364,15 +366,32 @@ impl<'a> Followed<'a> {
         leads.then_some(caller)
     }
 
+    /// The same where calls are believed to keep the stack.
+    fn by_abi(&mut self, process: &mut impl Process) -> Option<Caller> {
+        if self.machine() != Machine::X86_64 {
+            return None;
+        }
+        let (wanted, beyond_16) = (self.wanted(), self.registers.sp() % 16);
+        let dso = self.unwinder.dsos.get_mut(self.id)?;
+        let frame = dso.abi_frame(wanted, beyond_16 as u8)?;
+        let caller = self.caller_at(&frame, process)?;
+        self.may_lead_here(&caller, process)?.then_some(caller)
+    }
+
     /// Whether the call before a caller's pc goes through a pointer, or a stub
-    /// of this file or another.
-    fn may_lead_here(&self, caller: &Caller, process: &mut impl Process) -> Option<bool> {
+    /// of this file or another, or to a function that leads here: the frame may be
+    /// larger than the stack that was looked through for such calls.
+    fn may_lead_here(&mut self, caller: &Caller, process: &mut impl Process) -> Option<bool> {
         let pc = caller.registers.pc();
         Some(match self.call_before(&caller.registers, process)? {
             CallBefore::Indirect => true,
             CallBefore::Direct(by) => {
                 let target = pc.wrapping_add_signed(by);
-                !self.is_own(target, process) || self.is_stub(target)
+                !self.is_own(target, process)
+                    || self.is_stub(target)
+                    || caller
+                        .slot
+                        .is_some_and(|slot| self.called_from(slot, pc, process).is_some())
             }
             CallBefore::None => false,
         })

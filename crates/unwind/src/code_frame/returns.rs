@@ -24,17 +24,17 @@ const MAX_CALLS: u32 = 3;
 
 /// A place on the stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct At {
+pub(super) struct At {
     /// The register, by its number in DWARF, that held an address when the way
     /// began; `None` for the stack pointer.
-    of: Option<u8>,
+    pub(super) of: Option<u8>,
     /// So far above that, bytes.
-    above: i64,
+    pub(super) above: i64,
 }
 
 /// What the frame pointer register holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kept {
+pub(super) enum Kept {
     /// What it held at the place.
     Same,
     /// A word from the stack.
@@ -44,12 +44,12 @@ enum Kept {
 
 /// Where a way has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Way {
-    at: u64,
-    sp: At,
-    fp: Kept,
+pub(super) struct Way {
+    pub(super) at: u64,
+    pub(super) sp: At,
+    pub(super) fp: Kept,
     /// Registers that may have changed, a bit for each number.
-    written: u32,
+    pub(super) written: u32,
 }
 
 /// The frame at `pc`, if all ways from there agree on it.
@@ -116,13 +116,13 @@ pub(crate) fn by_next_return(
 }
 
 /// Others free arguments, or return to elsewhere.
-fn is_plain_return(instruction: &Instruction) -> bool {
+pub(super) fn is_plain_return(instruction: &Instruction) -> bool {
     instruction.mnemonic() == Mnemonic::Ret && instruction.op_count() == 0
 }
 
 /// The frame whose return address is at `sp` when it returns, with `fp` in the frame
 /// pointer.
-fn frame_of(machine: Machine, sp: At, fp: Kept) -> Option<CodeFrame> {
+pub(super) fn frame_of(machine: Machine, sp: At, fp: Kept) -> Option<CodeFrame> {
     let return_address = match sp.of {
         // What is below the stack pointer is nobody's.
         None if sp.above < 0 => return None,
@@ -227,7 +227,7 @@ impl<R: ReadCode> Ways<'_, R> {
 
 impl Way {
     /// At its beginning.
-    fn from(pc: u64) -> Self {
+    pub(super) fn from(pc: u64) -> Self {
         Self {
             at: pc,
             sp: At { of: None, above: 0 },
@@ -237,7 +237,7 @@ impl Way {
     }
 
     /// The stack behind an instruction; `None` if that is not known.
-    fn after(&self, instruction: &Instruction) -> Option<Self> {
+    pub(super) fn after(&self, instruction: &Instruction) -> Option<Self> {
         let state = State {
             depth: Some(self.sp.above.checked_neg()?),
             // What it holds is not known, so nothing is computed from it.
