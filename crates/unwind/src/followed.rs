@@ -11,7 +11,7 @@ use crate::code_frame::{CallerFp, CodeFrame, OwnFp, Slot, Wanted};
 use crate::cursor::{Caller, DsoFrame};
 use crate::{
     Base, CallBefore, CodeAt, FpFrom, Machine, Process, Registers, StepBy, UnwindDsoId, Unwinder,
-    fallback,
+    fallback, signal_frame,
 };
 use prof_profile::{Avma, Bias, ChainEnd, Svma};
 
@@ -368,7 +368,12 @@ impl<'a> Followed<'a> {
 
     /// The same where calls are believed to keep the stack.
     fn by_abi(&mut self, process: &mut impl Process) -> Option<Caller> {
-        if self.machine() != Machine::X86_64 {
+        // What stands behind the end of a signal is another function, and the kernel may
+        // have given the stack back to what was interrupted.
+        let pc = self.registers.pc();
+        if self.machine() != Machine::X86_64
+            || signal_frame::is_behind_end(self.unwinder, pc, process)
+        {
             return None;
         }
         let (wanted, beyond_16) = (self.wanted(), self.registers.sp() % 16);

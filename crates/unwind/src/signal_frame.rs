@@ -88,6 +88,11 @@ pub(crate) fn before_handler(
         .flatten()
 }
 
+/// Whether a pc is behind the system call that ends a signal, which never comes back.
+pub(crate) fn is_behind_end(unwinder: &Unwinder, pc: u64, process: &mut impl Process) -> bool {
+    ends_signal(unwinder, pc.wrapping_sub(RETURN.len() as u64), process)
+}
+
 /// Whether the code at an address ends a signal.
 fn ends_signal(unwinder: &Unwinder, at: u64, process: &mut impl Process) -> bool {
     let mut code = [0; RETURN.len()];
