@@ -142,7 +142,7 @@ mod tests {
         // sub $8,%rsp; add $8,%rsp; ret
         let next = [0x48, 0x83, 0xec, 8, 0x48, 0x83, 0xc4, 8, 0xc3];
         assert_eq!(behind_call(&next), None);
-        // push %rbx; sub $16,%rsp; add $40,%rsp; ret
+        // push %rbx; sub $16,%rsp; add $48,%rsp; ret
         let pushes = [0x53, 0x48, 0x83, 0xec, 16, 0x48, 0x83, 0xc4, 48, 0xc3];
         assert_eq!(behind_call(&pushes), None);
         // Beside such a way another counts: je next; add $24,%rsp; ret; next: …
