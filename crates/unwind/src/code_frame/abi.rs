@@ -94,6 +94,7 @@ pub(crate) fn by_abi(
 #[cfg(test)]
 mod tests {
     use super::by_abi;
+    use crate::code_frame::tests::reader;
     use crate::code_frame::{CallerFp, CodeFrame, Slot};
 
     /// The frame behind a call at the start of this code.
@@ -102,15 +103,7 @@ mod tests {
     }
 
     fn at(code: &[u8], beyond_16: u8, behind_call: bool) -> Option<CodeFrame> {
-        let mut read = |at: u64, out: &mut [u8]| {
-            let from = at.checked_sub(0x1000);
-            let from = from.and_then(|from| code.get(from as usize..));
-            let from = from.unwrap_or_default();
-            let len = from.len().min(out.len());
-            out[..len].copy_from_slice(&from[..len]);
-            len
-        };
-        by_abi((0x1000, beyond_16), behind_call, &mut read)
+        by_abi((0x1000, beyond_16), behind_call, &mut reader(code))
     }
 
     fn frame(above: i64, caller_fp: CallerFp) -> Option<CodeFrame> {

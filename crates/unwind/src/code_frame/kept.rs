@@ -191,18 +191,11 @@ pub(super) fn written_by(info: &mut InstructionInfoFactory, instruction: &Instru
 #[cfg(test)]
 mod tests {
     use super::{OwnFp, kept_fp};
+    use crate::code_frame::tests::reader;
 
     /// What is told of a place of this code, which stands at 0x1000.
     fn at(code: &[u8], place: u64, behind_call: bool) -> Option<OwnFp> {
-        let mut read = |at: u64, out: &mut [u8]| {
-            let from = at.checked_sub(0x1000);
-            let from = from.and_then(|from| code.get(from as usize..));
-            let from = from.unwrap_or_default();
-            let len = from.len().min(out.len());
-            out[..len].copy_from_slice(&from[..len]);
-            len
-        };
-        kept_fp(0x1000 + place, behind_call, &mut read)
+        kept_fp(0x1000 + place, behind_call, &mut reader(code))
     }
 
     #[test]

@@ -303,20 +303,8 @@ impl Way {
 mod tests {
     use super::{by_next_return, by_returns};
     use crate::Machine;
+    use crate::code_frame::tests::reader;
     use crate::code_frame::{CallerFp, CodeFrame, Slot};
-
-    /// Code that stands at 0x1000.
-    fn reader(code: &[u8]) -> impl FnMut(u64, &mut [u8]) -> usize {
-        |at: u64, out: &mut [u8]| {
-            let from = at
-                .checked_sub(0x1000)
-                .and_then(|from| code.get(from as usize..));
-            let from = from.unwrap_or_default();
-            let len = from.len().min(out.len());
-            out[..len].copy_from_slice(&from[..len]);
-            len
-        }
-    }
 
     /// The frame at a place of this code by all ways.
     fn at(code: &[u8], place: u64) -> Option<CodeFrame> {

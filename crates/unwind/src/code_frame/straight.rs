@@ -149,18 +149,9 @@ pub fn is_straight(from: u64, to: u64, mut read: impl FnMut(u64, &mut [u8]) -> u
 #[cfg(test)]
 mod tests {
     use super::{has_frame_made, is_straight, keeps_on_stack, taken_down_by_fp};
+    use crate::code_frame::tests::reader;
 
     const AT: u64 = 0x1000;
-
-    fn reader(code: &[u8]) -> impl FnMut(u64, &mut [u8]) -> usize {
-        move |at, out| {
-            let rest = at.checked_sub(AT).and_then(|at| code.get(at as usize..));
-            let rest = rest.unwrap_or_default();
-            let len = rest.len().min(out.len());
-            out[..len].copy_from_slice(&rest[..len]);
-            len
-        }
-    }
 
     #[test]
     fn a_function_that_will_keep_its_own_object_is_told_from_others() {

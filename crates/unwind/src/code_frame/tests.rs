@@ -8,7 +8,8 @@ use crate::Machine;
 
 const AT: u64 = 0x1000;
 
-fn reader(code: &[u8]) -> impl FnMut(u64, &mut [u8]) -> usize {
+/// Reads code that stands at 0x1000.
+pub(super) fn reader(code: &[u8]) -> impl FnMut(u64, &mut [u8]) -> usize {
     move |at: u64, out: &mut [u8]| {
         let rest = at.checked_sub(AT).and_then(|at| code.get(at as usize..));
         let rest = rest.unwrap_or_default();
