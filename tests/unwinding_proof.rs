@@ -223,6 +223,53 @@ fn a_stripped_program_without_unwind_information_is_followed_to_its_start() {
     );
 }
 
+/// Who can call whom in `applets.c`; true where it does not say.
+fn can_call_applets(caller: &str, callee: &str) -> bool {
+    let callers: &[&str] = match callee {
+        "run" => &["main"],
+        "walk_main" => &["run"],
+        "visit" => &["walk_main", "visit"],
+        "add" => &["visit"],
+        "spin" => &["add"],
+        _ => return true,
+    };
+    callers.contains(&caller)
+}
+
+/// Their `main` never returns, and the file alone has its address; what it calls goes
+/// on through a table of cases.
+#[test]
+fn mains_that_are_called_through_a_table_have_their_callers() {
+    let bare = [
+        "-O2",
+        "-fomit-frame-pointer",
+        "-fno-asynchronous-unwind-tables",
+        "-fno-unwind-tables",
+    ];
+    for (name, options) in [
+        ("applets", &["-pie"][..]),
+        ("applets-fixed", &["-no-pie", "-fno-pie"]),
+        ("applets-stripped", &["-pie", "-s"]),
+        ("applets-fixed-stripped", &["-no-pie", "-fno-pie", "-s"]),
+    ] {
+        let options = [&bare, options].concat();
+        let Some(program) = build("gcc", "applets.c", name, &options) else {
+            return;
+        };
+        let seen = record(&program, "4000");
+        assert_eq!(seen.wrong(can_call_applets), Vec::<String>::new(), "{name}");
+        let (all, whole) = (seen.chains.len(), seen.ended("Root"));
+        assert!(
+            all > 500 && whole * 100 >= all * 98,
+            "{name}: {whole} of {all} reach the start; {}",
+            seen.ends
+        );
+        let is_stripped = options.contains(&"-s");
+        let named = seen.with("walk_main").min(seen.with("visit"));
+        assert!(is_stripped || named * 100 >= all * 80, "{name}: {named}");
+    }
+}
+
 /// Who can call whom in `interpreters.c`.
 fn can_interpret(caller: &str, callee: &str) -> bool {
     let callers: &[&str] = match callee {

@@ -13,6 +13,7 @@ mod pads;
 mod reach;
 mod returns;
 mod straight;
+mod switch;
 #[cfg(test)]
 mod tests;
 
@@ -30,6 +31,7 @@ pub(crate) use reach::{Reached, Reaches};
 pub(crate) use returns::{by_next_return, by_returns};
 pub(crate) use straight::{has_frame_made, taken_down_by_fp};
 pub use straight::{is_straight, keeps_on_stack};
+use switch::Switch;
 
 /// Instructions looked at for one place.
 const MAX_INSTRUCTIONS: usize = 4096;
@@ -89,6 +91,7 @@ struct State {
     saved: Option<i64>,
     /// The instruction before was a call.
     behind_call: bool,
+    switch: Switch,
 }
 
 /// A place in code that is wanted.
@@ -221,6 +224,10 @@ fn find(
             _ => state,
         };
         state.go_on(&instruction, &mut open);
+        if instruction.flow_control() == FlowControl::IndirectBranch {
+            let cases = state.switch.targets(&instruction, read);
+            open.extend(cases.into_iter().map(|at| State { at, ..state }));
+        }
     }
     Err(reached)
 }
@@ -400,6 +407,7 @@ impl State {
             fp: Fp::Callers,
             saved: None,
             behind_call: false,
+            switch: Switch::none(at),
         }
     }
 
@@ -444,7 +452,21 @@ impl State {
                 behind_call: true,
                 ..next
             }),
-            FlowControl::ConditionalBranch => open.extend([jump(), next]),
+            FlowControl::ConditionalBranch => {
+                let (taken, passed) = self.switch.branched(instruction);
+                let (jump, next) = (jump(), next);
+                let jump = Self {
+                    switch: taken,
+                    ..jump
+                };
+                open.extend([
+                    jump,
+                    Self {
+                        switch: passed,
+                        ..next
+                    },
+                ]);
+            }
             FlowControl::UnconditionalBranch => open.push(jump()),
             // System calls come back.
             FlowControl::Interrupt if instruction.code() == Code::Int_imm8 => open.push(next),
@@ -457,6 +479,7 @@ impl State {
         let mut next = Self {
             at: instruction.next_ip(),
             behind_call: false,
+            switch: self.switch.after(instruction),
             ..*self
         };
         let target = instruction.op0_register();

@@ -6,6 +6,7 @@ use crate::go_table::{GoCall, GoRules, GoTable};
 use crate::image::Image;
 use crate::lua::LuaCode;
 use crate::memory::UnwindDsoId;
+use crate::pointed::Pointed;
 use crate::row::{Row, Save};
 use crate::symbols::Symbols;
 use crate::tables::{Found, Tables};
@@ -46,6 +47,7 @@ pub struct UnwindDso {
     tables: Tables,
     go: GoTable,
     symbols: Symbols,
+    pointed: Pointed,
     /// By return address: whether threads begin with the call before it.
     thread_starts: FxHashMap<u64, bool>,
     rows: Vec<Row>,
@@ -66,6 +68,8 @@ pub struct UnwindDso {
     /// The same where calls are believed to keep the stack, and by how far the stack
     /// pointer is above a multiple of 16.
     abi_frames: FxHashMap<(Wanted, u8), Option<CodeFrame>>,
+    /// By place: where its return address was found on a stack.
+    found_frames: FxHashMap<Wanted, CodeFrame>,
     /// By place: whether its function keeps a frame pointer.
     kept_fps: FxHashMap<Wanted, Option<OwnFp>>,
     /// By start: functions that install the context of a landing pad.
@@ -103,6 +107,7 @@ impl UnwindDso {
             tables: Tables::default(),
             go: GoTable::default(),
             symbols: Symbols::default(),
+            pointed: Pointed::default(),
             thread_starts: FxHashMap::default(),
             rows: Vec::new(),
             row_numbers: FxHashMap::default(),
@@ -113,6 +118,7 @@ impl UnwindDso {
             pad_frames: FxHashMap::default(),
             return_frames: FxHashMap::default(),
             abi_frames: FxHashMap::default(),
+            found_frames: FxHashMap::default(),
             kept_fps: FxHashMap::default(),
             eh_returns: FxHashMap::default(),
             jit_descriptor: None,
@@ -147,7 +153,8 @@ impl UnwindDso {
         let rows = self.rows.capacity() * 2 * size_of::<Row>();
         let found = entries(&self.rules) + entries(&self.code_frames) + entries(&self.eh_returns);
         let found = found + entries(&self.pad_frames) + entries(&self.return_frames);
-        let found = found + entries(&self.abi_frames);
+        let found = found + entries(&self.abi_frames) + entries(&self.found_frames);
+        let found = found + self.pointed.held_bytes();
         let found = found + entries(&self.kept_fps) + self.reaches.held_bytes();
         self.image.held_bytes() + self.tables.held_bytes() + rows + found
     }
@@ -247,6 +254,19 @@ impl UnwindDso {
         *frames.entry((wanted, beyond_16)).or_insert_with(find)
     }
 
+    /// Where a return address was found that was proven to be that of a frame at a place.
+    pub(crate) fn found_frame(&self, wanted: Wanted) -> Option<CodeFrame> {
+        self.found_frames.get(&wanted).copied()
+    }
+
+    /// Keeps where the return address of a frame at a place was found.
+    pub(crate) fn keep_found_frame(&mut self, wanted: Wanted, frame: CodeFrame) {
+        if self.found_frames.len() >= MAX_CACHED {
+            self.found_frames.clear();
+        }
+        self.found_frames.insert(wanted, frame);
+    }
+
     /// How the function at a place keeps its frame pointer.
     pub(crate) fn kept_fp(&mut self, wanted: Wanted) -> Option<OwnFp> {
         if self.kept_fps.len() >= MAX_CACHED {
@@ -295,6 +315,11 @@ impl UnwindDso {
     /// The start of the last function that symbols tell at or before `at`.
     pub(crate) fn symbol_before(&mut self, at: Svma) -> Option<Svma> {
         self.symbols.start_before(&self.image, at.0).map(Svma)
+    }
+
+    /// Places at or before `at` that the file has the address of, the nearest first.
+    pub(crate) fn pointed_before(&mut self, at: Svma) -> impl Iterator<Item = Svma> {
+        self.pointed.before(&self.image, at.0).map(Svma)
     }
 
     /// The start of the function of V8's own code at `at`.

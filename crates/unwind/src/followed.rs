@@ -25,6 +25,8 @@ const BEFORE: u64 = 4096;
 const BEGINNING: u64 = 16;
 /// Beginnings that are tried.
 const MAX_BEGINNINGS: usize = 8;
+/// Places that the file has the address of that are tried.
+const MAX_POINTED: usize = 64;
 /// Places at which a function may begin that are tried, one every 16 bytes.
 const ALIGNED: u64 = 64;
 
@@ -47,19 +49,34 @@ pub(crate) fn caller(
     {
         return Ok(caller);
     }
+    if let Some(caller) = frame.as_before(process) {
+        return Ok(caller);
+    }
     let is_cut = match frame.by_direct_call(process) {
-        Search::Found(caller) => return Ok(caller),
+        Search::Found(caller) => {
+            frame.remember(&caller);
+            return Ok(caller);
+        }
         Search::Nothing { is_cut } => is_cut,
     };
-    let found = frame
-        .by_symbol(process)
-        .or_else(|| frame.by_first_call(process))
+    let by_symbol = frame.by_symbol(process);
+    // That nothing is above it says nothing of where the place has it elsewhere.
+    if by_symbol.is_none()
+        && let Some(caller) = frame.by_first_call(process)
+    {
+        return Ok(caller);
+    }
+    let found = by_symbol
         .or_else(|| frame.by_beginning(process))
         .or_else(|| frame.by_kept_fp(process))
         .or_else(|| frame.by_returns(process))
-        .or_else(|| frame.by_abi(process));
+        .or_else(|| frame.by_abi(process))
+        .or_else(|| frame.by_pointer(process));
     match found {
-        Some(caller) => Ok(caller),
+        Some(caller) => {
+            frame.remember(&caller);
+            Ok(caller)
+        }
         None if is_cut => Err(ChainEnd::StackCut),
         None => Err(ChainEnd::NoUnwindInfo),
     }
@@ -200,6 +217,43 @@ impl<'a> Followed<'a> {
         self.call_before(&caller.registers, process)?
             .is_call()
             .then_some(caller)
+    }
+
+    /// The caller where it was found when the frame's place was met before, if what
+    /// stands there now may be its return address too.
+    fn as_before(&mut self, process: &mut impl Process) -> Option<Caller> {
+        let wanted = self.wanted();
+        let frame = self.unwinder.dsos.get(self.id)?.found_frame(wanted)?;
+        let caller = self.caller_at(&frame, process)?;
+        self.may_lead_here(&caller, process)?.then_some(caller)
+    }
+
+    /// Remembers where the caller was found.
+    fn remember(&mut self, caller: &Caller) {
+        let wanted = self.wanted();
+        if let Some(frame) = self.frame_of(caller)
+            && let Some(dso) = self.unwinder.dsos.get_mut(self.id)
+        {
+            dso.keep_found_frame(wanted, frame);
+        }
+    }
+
+    /// The frame by which [`Self::caller_at`] tells the caller.
+    fn frame_of(&self, caller: &Caller) -> Option<CodeFrame> {
+        let slot = caller.slot?;
+        let above = |address: u64| slot.wrapping_sub(address).cast_signed();
+        Some(CodeFrame {
+            return_address: match caller.base {
+                Base::Stack => Slot::FromSp(above(self.registers.sp())),
+                Base::Frame => Slot::FromFp(above(self.registers.fp()?)),
+                _ => return None,
+            },
+            caller_fp: match caller.fp {
+                FpFrom::Callee => Some(CallerFp::InRegister),
+                FpFrom::Memory(at) => Some(CallerFp::Saved(above(at))),
+                FpFrom::Other => None,
+            },
+        })
     }
 
     /// The caller by a return address whose call goes to this function.
@@ -381,6 +435,27 @@ impl<'a> Followed<'a> {
         let frame = dso.abi_frame(wanted, beyond_16 as u8)?;
         let caller = self.caller_at(&frame, process)?;
         self.may_lead_here(&caller, process)?.then_some(caller)
+    }
+
+    /// The caller of a function that never returns, through a pointer that the file has.
+    /// A place that is pointed to may be the case of a `switch`: there the stack pointer
+    /// is a multiple of 16, as it is not where a function begins.
+    fn by_pointer(&mut self, process: &mut impl Process) -> Option<Caller> {
+        let machine = self.machine();
+        let (pc, wanted) = (self.registers.pc(), self.wanted());
+        if machine != Machine::X86_64 || signal_frame::is_behind_end(self.unwinder, pc, process) {
+            return None;
+        }
+        let at = self.bias.to_svma(Avma(pc - u64::from(!self.is_exact)));
+        let dso = self.unwinder.dsos.get_mut(self.id)?;
+        let places: Vec<_> = dso.pointed_before(at).take(MAX_POINTED).collect();
+        places.into_iter().find_map(|place| {
+            let dso = self.unwinder.dsos.get_mut(self.id)?;
+            let frame = dso.code_frame(place, wanted, machine)?;
+            let slot = self.slot_of(&frame)?;
+            let caller = (slot % 16 == 8).then(|| self.caller_at(&frame, process))??;
+            self.may_lead_here(&caller, process)?.then_some(caller)
+        })
     }
 
     /// Whether the call before a caller's pc goes through a pointer, or a stub

@@ -36,6 +36,7 @@ mod lua;
 mod made;
 mod made_frames;
 mod memory;
+mod pointed;
 mod registers;
 mod row;
 mod signal_frame;
