@@ -27,6 +27,11 @@ impl<B: Beyond> Memory for At<'_, B> {
 /// Changes of a process's mappings at each of which runtimes are looked for.
 const MANY_LOOKS: u32 = 64;
 
+/// Of samples without a change of the mappings, each at which a library that was not
+/// ready is tried again, and the last of them.
+const ASKED_AGAIN: u32 = 16;
+const MOST_ASKED: u32 = 1 << 14;
+
 /// What is known of the runtimes of all processes.
 #[derive(Debug, Default)]
 pub(crate) struct Runtimes {
@@ -46,6 +51,10 @@ struct Known {
     lua_looks: u32,
     /// How often a runtime was looked for.
     looks: u32,
+    /// A runtime's library is there that was not ready, or is of none that is known.
+    is_unready: bool,
+    /// How often it was asked for since.
+    asked: u32,
     /// By thread: the state that the interpreter has of it.
     threads: FxHashMap<i32, ThreadState>,
     /// By address: what was told lately.
@@ -56,6 +65,22 @@ struct Known {
     functions: FxHashMap<u64, Function>,
     /// By address: the block of code there that is no method's.
     blocks: FxHashMap<u64, Option<Block>>,
+}
+
+impl Known {
+    /// Whether to look for runtimes, with this version of the process's mappings.
+    fn is_to_look(&mut self, version: u64) -> bool {
+        if self.version == Some(version) {
+            if !self.is_unready || self.asked >= MOST_ASKED {
+                return false;
+            }
+            self.asked += 1;
+            return self.asked.is_power_of_two() || self.asked.is_multiple_of(ASKED_AGAIN);
+        }
+        self.version = Some(version);
+        self.looks = self.looks.saturating_add(1);
+        self.looks <= MANY_LOOKS || self.looks.is_power_of_two()
+    }
 }
 
 /// What is known of the interpreter's state of a thread.
@@ -265,7 +290,8 @@ impl Runtimes {
     }
 
     /// Looks for the runtimes of a process if it has mapped something since,
-    /// the more seldom the more often that was in vain.
+    /// the more seldom the more often that was in vain; and again where a library is
+    /// there that was not ready: what it will tell of, it may make without mapping more.
     pub(crate) fn look_for(
         &mut self,
         (processes, pid): (&Processes, i32),
@@ -276,18 +302,15 @@ impl Runtimes {
             self.by_pid.clear();
         }
         let known = self.by_pid.entry(pid).or_default();
-        if known.version == Some(version) {
+        if !known.is_to_look(version) {
             return;
         }
-        known.version = Some(version);
-        known.looks = known.looks.saturating_add(1);
-        if known.looks > MANY_LOOKS && !known.looks.is_power_of_two() {
-            return;
-        }
+        known.is_unready = false;
         if known.machine.is_none()
             && let Some(base) = library((processes, pid), |name| name == b"libjvm.so")
         {
             known.machine = HotSpot::open(base, memory).map(Box::new);
+            known.is_unready |= known.machine.is_none();
         }
         let is_python = |name: &[u8]| name.starts_with(b"libpython3.");
         let is_program = |name: &[u8]| name.starts_with(b"python3");
@@ -296,12 +319,14 @@ impl Runtimes {
                 .or_else(|| library((processes, pid), is_program))
         {
             known.python = CPython::open(base, memory);
+            known.is_unready |= known.python.is_none();
         }
         let is_node = |name: &[u8]| name.starts_with(b"node") || name.starts_with(b"libnode.so.");
         if known.scripts.is_none()
             && let Some(base) = library((processes, pid), is_node)
         {
             known.scripts = V8::open(base, memory).map(|it| Box::new(Scripts::new(it)));
+            known.is_unready |= known.scripts.is_none();
         }
     }
 

@@ -10,10 +10,11 @@
 //! Source: `share/runtime/vmStructs.cpp` and `share/code` of OpenJDK; what
 //! the tables name is taken from them.
 
+mod blob;
 mod names;
 mod tables;
 
-use crate::memory::{Memory, int, slice, text, word};
+use crate::memory::{Memory, int, text, word};
 use rustc_hash::FxHashMap;
 use std::ops::Range;
 use tables::Tables;
@@ -29,8 +30,6 @@ const MAX_CODELETS: usize = 4096;
 const CODE_ALIGNMENT: u64 = 32;
 /// Kinds of blobs.
 const MAX_KINDS: usize = 256;
-/// What may be read of a blob's header, bytes.
-const MAX_HEADER: u64 = 1024;
 
 /// What a runtime says of code that it made, as far as unwinding needs it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -78,20 +77,6 @@ struct Heap {
     log2_segment: u32,
 }
 
-/// Offsets of a code blob's fields, bytes.
-#[derive(Debug)]
-struct BlobFields {
-    name: u64,
-    frame_complete: u64,
-    frame_size: u64,
-    code_begin: u64,
-    code_end: u64,
-    deopt: u64,
-    method: u64,
-    header: u64,
-    used: u64,
-}
-
 /// What a blob's name says of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
@@ -114,7 +99,7 @@ type Range64 = (u64, u64);
 #[derive(Debug)]
 pub struct HotSpot {
     heaps: Vec<Heap>,
-    blob: BlobFields,
+    blob: blob::Fields,
     codelets: Vec<Codelet>,
     names: names::Fields,
     /// By address of the text.
@@ -133,7 +118,7 @@ impl HotSpot {
         }
         Some(Self {
             heaps,
-            blob: BlobFields::of(&tables)?,
+            blob: blob::Fields::of(&tables)?,
             codelets,
             names: names::Fields::of(&tables)?,
             kinds: FxHashMap::default(),
@@ -167,13 +152,10 @@ impl HotSpot {
     /// interpreter), as the virtual machine calls it.
     pub fn block_name(&self, pc: u64, memory: &mut impl Memory) -> Option<(Range<u64>, String)> {
         let heap = self.heaps.iter().find(|heap| heap.code.contains(&pc))?;
-        let blob = heap.block(pc, memory)?.checked_add(self.blob.header)?;
-        let name = word(memory, blob.checked_add(self.blob.name)?)?;
-        let start = word(memory, blob.checked_add(self.blob.code_begin)?)?;
-        let end = word(memory, blob.checked_add(self.blob.code_end)?)?;
-        let is_it = start > blob && (start..end).contains(&pc);
-        let name = text(memory, name).filter(|name| is_it && !name.is_empty())?;
-        Some((start..end, name))
+        let block = heap.block(pc, memory)?;
+        let blob = self.blob.read(block, memory)?;
+        let name = text(memory, blob.name).filter(|name| blob.has(pc) && !name.is_empty())?;
+        Some((blob.start..blob.end, name))
     }
 
     /// The piece of the interpreter at an address.
@@ -184,36 +166,26 @@ impl HotSpot {
     }
 
     fn blob_at(&mut self, block: u64, pc: u64, memory: &mut impl Memory) -> Option<RuntimeCode> {
-        let fields = &self.blob;
-        let length = fields.longest().filter(|length| *length <= MAX_HEADER)?;
-        let bytes = slice(memory, block, length as usize)?;
-        let blob = block.checked_add(fields.header)?;
-        let at = |field: u64| bytes.get(usize::try_from(fields.header + field).ok()?..);
-        let word = |field: u64| at(field)?.first_chunk().map(|it| u64::from_le_bytes(*it));
-        let int = |field: u64| at(field)?.first_chunk().map(|it| i32::from_le_bytes(*it));
-        let is_used = *bytes.get(usize::try_from(fields.used).ok()?)? == 1;
-        let start = word(fields.code_begin)?;
-        let end = word(fields.code_end)?;
-        if !is_used || start < blob || !(start..end).contains(&pc) {
+        let blob = self.blob.read(block, memory)?;
+        if !blob.is_used || !blob.has(pc) {
             return None;
         }
-        let (complete, size) = (int(fields.frame_complete)?, int(fields.frame_size)?);
-        let (deopt, method) = (word(fields.deopt)?, word(fields.method)?);
-        let kind = self.kind(word(fields.name)?, memory)?;
-        let size = u64::try_from(size).ok()?.checked_mul(8)?;
+        let kind = self.kind(blob.name, memory)?;
+        let start = blob.start;
+        let size = u64::try_from(blob.frame_size).ok()?.checked_mul(8)?;
         match kind {
             Kind::Frameless => Some(RuntimeCode::Frameless),
             _ if size < 16 => Some(RuntimeCode::Stub { start }),
             kind => {
-                let complete = u64::try_from(complete).unwrap_or(0);
+                let complete = u64::try_from(blob.frame_complete).unwrap_or(0);
                 let is_method = kind == Kind::Method;
                 Some(RuntimeCode::Compiled {
                     start,
-                    end,
+                    end: blob.end,
                     complete: start.checked_add(complete)?,
                     size,
-                    deopt: if is_method { deopt } else { 0 },
-                    method: if is_method { method } else { 0 },
+                    deopt: if is_method { blob.deopt } else { 0 },
+                    method: if is_method { blob.method } else { 0 },
                 })
             }
         }
@@ -233,47 +205,6 @@ impl HotSpot {
             self.kinds.insert(name, kind);
         }
         Some(kind)
-    }
-}
-
-impl BlobFields {
-    fn of(tables: &Tables) -> Option<Self> {
-        let blob = |name: &str| tables.field(&format!("CodeBlob::{name}"));
-        let method = |name: &str| {
-            let of = |class: &str| tables.field(&format!("{class}::{name}"));
-            of("CompiledMethod").or_else(|| of("nmethod"))
-        };
-        let header = tables.field("HeapBlock::_header")?;
-        Some(Self {
-            name: blob("_name")?,
-            frame_complete: blob("_frame_complete_offset")?,
-            frame_size: blob("_frame_size")?,
-            code_begin: blob("_code_begin")?,
-            code_end: blob("_code_end")?,
-            deopt: method("_deopt_handler_begin")?,
-            method: method("_method")?,
-            header: tables.size("HeapBlock")?,
-            used: header.checked_add(tables.field("HeapBlock::Header::_used")?)?,
-        })
-    }
-
-    /// Bytes from a block's start that hold all of the fields.
-    fn longest(&self) -> Option<u64> {
-        let fields = [
-            self.name,
-            self.frame_complete,
-            self.frame_size,
-            self.code_begin,
-            self.code_end,
-            self.deopt,
-            self.method,
-        ];
-        let last = fields.into_iter().max()?;
-        self.header
-            .checked_add(last)?
-            .checked_add(8)?
-            .max(self.used)
-            .checked_add(1)
     }
 }
 
