@@ -3,7 +3,7 @@
 //!
 //! Programs that no distribution has are installed by `.ci/consumers`.
 
-use crate::oracle::{compiled, have, prof, scratch, skipped};
+use crate::oracle::{compiled, consumer, have, prof, scratch};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -122,26 +122,6 @@ fn by_name(name: &str, _: &str) -> String {
 
 fn with_module(name: &str, module: &str) -> String {
     format!("{name} {module}")
-}
-
-/// What `.ci/consumers` installed; says so if it did not.
-fn consumer(test: &str, path: &str) -> Option<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/consumers");
-    let program = folder.join(path);
-    if program.exists() {
-        return Some(program);
-    }
-    let required = std::env::var("PROF_TEST_REQUIRE").unwrap_or_default();
-    let is_required = required.split(',').any(|name| name == "consumers");
-    assert!(
-        !is_required,
-        "{test} needs {path} of .ci/consumers, and PROF_TEST_REQUIRE lists it"
-    );
-    skipped(
-        test,
-        &format!("target/consumers/{path} is not there: run .ci/consumers"),
-    );
-    None
 }
 
 fn run(command: &mut Command) -> String {

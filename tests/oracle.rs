@@ -353,3 +353,23 @@ fn fnv1a(bytes: impl Iterator<Item = u8>) -> u64 {
         (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
     })
 }
+
+/// What `.ci/consumers` installed; says so if it did not.
+pub(crate) fn consumer(test: &str, path: &str) -> Option<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/consumers");
+    let program = folder.join(path);
+    if program.exists() {
+        return Some(program);
+    }
+    let required = std::env::var("PROF_TEST_REQUIRE").unwrap_or_default();
+    let is_required = required.split(',').any(|name| name == "consumers");
+    assert!(
+        !is_required,
+        "{test} needs {path} of .ci/consumers, and PROF_TEST_REQUIRE lists it"
+    );
+    skipped(
+        test,
+        &format!("target/consumers/{path} is not there: run .ci/consumers"),
+    );
+    None
+}

@@ -20,6 +20,9 @@ const MAX_BEGINNINGS: usize = 8;
 /// The most by which an interpreted method's locals and arguments lie between
 /// its frame and its caller's: 65 535 locals and the return address.
 const MAX_LOCALS: u64 = (1 << 19) + 16;
+/// Words between the frames of a virtual thread and the end of the frame that entered
+/// it, with arguments on the stack.
+const MAX_ENTRY: u64 = 64;
 /// `push %rbp; mov %rsp,%rbp` as the assembler of HotSpot writes it.
 const MAKES_FRAME: [u8; 4] = [0x55, 0x48, 0x8b, 0xec];
 /// Numbers of registers in DWARF.
@@ -38,11 +41,12 @@ pub(crate) fn at(cursor: &Cursor, process: &mut impl Process) -> Option<RuntimeC
     }
 }
 
-/// The code that a return address is of. The interpreter's need not follow a
-/// call.
+/// The code that a return address is of. That of the interpreter need not follow a
+/// call, nor that of what brings frames of virtual threads back.
 fn returned_to(pc: u64, process: &mut impl Process) -> Option<RuntimeCode> {
+    use RuntimeCode::{Continuation, Interpreter};
     match process.runtime_code(Avma(pc)) {
-        Some(code @ RuntimeCode::Interpreter { .. }) => Some(code),
+        Some(code @ (Interpreter { .. } | Continuation { .. })) => Some(code),
         _ => process.runtime_code(Avma(pc.wrapping_sub(1))),
     }
 }
@@ -73,14 +77,52 @@ pub(crate) fn caller(
             in_interpreter(registers, (start, is_entry), process)
         }
         (RuntimeCode::Frameless, true) => at_slot(registers, 0, FpFrom::Callee, process),
-        (RuntimeCode::Stub { start }, true) => in_stub(registers, start, process),
-        (RuntimeCode::Stub { .. }, false) => by_fp(registers, process),
+        (RuntimeCode::Stub { start } | RuntimeCode::Continuation { start }, true) => {
+            in_stub(registers, start, process)
+        }
+        (RuntimeCode::Continuation { .. }, false) if !follows_call(unwinder, cursor, process) => {
+            below_heap(unwinder, registers, process)
+        }
+        (RuntimeCode::Stub { .. } | RuntimeCode::Continuation { .. }, false) => {
+            by_fp(registers, process)
+        }
         _ => Err(ChainEnd::NoUnwindInfo),
     }?;
     match is_caller(unwinder, &caller.registers, process) {
         true => Ok(caller),
         false => Err(ChainEnd::Unproven),
     }
+}
+
+/// Whether a frame stands behind a call.
+fn follows_call(unwinder: &Unwinder, cursor: &Cursor, process: &mut impl Process) -> bool {
+    let before = unwinder.call_before(Machine::X86_64, cursor.pc(), process);
+    before.is_some_and(CallBefore::is_call)
+}
+
+/// The caller of the frames of a virtual thread, the outer ones of which are in the heap:
+/// a frame that returns to what brings them back stands right below that of
+/// `Continuation.enterSpecial`. That holds what is known of the virtual thread, of which
+/// nothing is an address of code, then the frame pointer and the return address.
+fn below_heap(
+    unwinder: &Unwinder,
+    registers: &Registers,
+    process: &mut impl Process,
+) -> Result<Caller, ChainEnd> {
+    for number in 1..MAX_ENTRY {
+        let to_return = number * 8;
+        let slot = registers.sp().wrapping_add(to_return);
+        let caller = at_slot(
+            registers,
+            to_return,
+            FpFrom::Memory(slot.wrapping_sub(8)),
+            process,
+        )?;
+        if slot % 16 == 8 && is_caller(unwinder, &caller.registers, process) {
+            return Ok(caller);
+        }
+    }
+    Err(ChainEnd::Unproven)
 }
 
 /// Whether a return address is one.
@@ -97,8 +139,8 @@ fn is_caller(unwinder: &Unwinder, caller: &Registers, process: &mut impl Process
             Some(RuntimeCode::Interpreter { .. }) => has_frame(caller),
             Some(RuntimeCode::Compiled { deopt, .. }) => pc == deopt || follows_call(process),
             Some(RuntimeCode::Frameless) => false,
-            Some(RuntimeCode::Stub { .. }) => follows_call(process),
-            None => follows_call(process),
+            Some(RuntimeCode::Continuation { .. }) => true,
+            Some(RuntimeCode::Stub { .. }) | None => follows_call(process),
         },
     }
 }
@@ -383,6 +425,9 @@ mod tests {
     const COMPILED: u64 = 0x1000;
     const ENTRY: u64 = 0x2000;
     const LOOP: u64 = 0x3000;
+    /// What brings frames of virtual threads back, and where they return to it.
+    const THAWS: u64 = 0x4800;
+    const BARRIER: u64 = THAWS + 16;
     /// Code of which no runtime tells.
     const TRAMPOLINE: u64 = 0x4002;
     const SP: u64 = 0x7000;
@@ -473,6 +518,7 @@ mod tests {
                     start,
                     is_entry: start == ENTRY,
                 }),
+                0x4000 if pc.0 >= THAWS => Some(RuntimeCode::Continuation { start: THAWS }),
                 _ => None,
             }
         }
@@ -553,6 +599,33 @@ mod tests {
         let mut jumps = at(LOOP + 22, 0x7300);
         jumps.set(13, RETURN);
         assert_eq!(left.caller(jumps), Ok((RETURN, SP, 0x7300)));
+    }
+
+    #[test]
+    fn of_a_virtual_thread_the_frames_in_the_heap_are_passed_over() {
+        // A whole frame that returns to the barrier; then what is known of the virtual
+        // thread, the frame pointer and return address of what entered it.
+        let entry = SP + 32;
+        let stack = [
+            (SP + 16, 5),
+            (SP + 24, BARRIER),
+            (entry, 0),
+            (entry + 8, 0x9_0000),
+            // Where no return address of a frame can be.
+            (entry + 16, RETURN),
+            (entry + 24, 7),
+            (entry + 32, 0x7300),
+            (entry + 40, RETURN),
+        ];
+        let mut java = Java::new(&stack);
+        let mut cursor = Cursor::innermost(at(COMPILED + 5, 5));
+        let mut unwinder = Unwinder::default();
+        unwinder.step(&mut cursor, &mut java).expect("the barrier");
+        assert_eq!(cursor.registers().pc(), BARRIER);
+        unwinder.step(&mut cursor, &mut java).expect("the carrier");
+        let carrier = cursor.registers();
+        let found = (carrier.pc(), carrier.sp(), carrier.fp());
+        assert_eq!(found, (RETURN, entry + 48, Some(0x7300)));
     }
 
     #[test]

@@ -14,6 +14,7 @@ use crate::provisional::{EACH, FIRST};
 use crate::stacks::{OpenFile, Runtimes};
 use crate::thread_sample::ThreadSample;
 use prof_runtimes::{Memory, RuntimeCode};
+use prof_unwind::{CallBefore, Machine};
 use rustc_hash::FxHashMap;
 use std::ops::Range;
 
@@ -26,6 +27,9 @@ const JIT: &str = "[jit] ";
 pub(super) const UNKNOWN: &str = prof_profile::UNKNOWN_PYTHON;
 /// What is shown where the method cannot be told.
 const INTERPRETER: &str = "Interpreter";
+/// What is shown for the frames of a virtual thread that are not on the stack: they come
+/// back when what is below them returns.
+const IN_HEAP: &str = "(frames in the heap)";
 /// Most names, and most ranges of one process, that are told.
 const MAX_NAMES: usize = 1 << 20;
 /// Most processes of which it is known what was told.
@@ -280,6 +284,13 @@ impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
                 }
                 continue;
             }
+            let is_return = matches!(code, RuntimeCode::Continuation { .. }) && index > 0;
+            if is_return && !follows_call(*out, &mut memory) {
+                if let Some(address) = self.names.told_as(process, (JAVA, IN_HEAP)) {
+                    *out = address + 1;
+                }
+                continue;
+            }
             if self.names.has_map(process, &self.memory) {
                 continue;
             }
@@ -313,6 +324,14 @@ impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
     }
 }
 
+/// Whether a call of x86-64 ends at an address.
+fn follows_call(pc: u64, memory: &mut impl Memory) -> bool {
+    let mut code = [0; CallBefore::LONGEST];
+    let from = pc.wrapping_sub(code.len() as u64);
+    memory.read(from, &mut code) == code.len()
+        && CallBefore::decode(Machine::X86_64, &code) != CallBefore::None
+}
+
 /// What the runtime tells of each frame's code.
 fn codes(
     runtimes: &mut Runtimes,
@@ -324,7 +343,7 @@ fn codes(
         .map(|(index, frame)| {
             let here = runtimes.known_code(pid, frame.pc, memory);
             match here {
-                Some(RuntimeCode::Interpreter { .. }) => here,
+                Some(RuntimeCode::Interpreter { .. } | RuntimeCode::Continuation { .. }) => here,
                 _ if index == 0 => here,
                 _ => runtimes.known_code(pid, frame.pc.wrapping_sub(1), memory),
             }

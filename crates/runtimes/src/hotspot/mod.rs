@@ -67,6 +67,13 @@ pub enum RuntimeCode {
         /// First address of the block that it is in.
         start: u64,
     },
+    /// Such assembly, which moves frames of virtual threads between the stack and the
+    /// heap. A frame whose caller is still in the heap returns to it, to an address that
+    /// no call stands before.
+    Continuation {
+        /// First address of the block that it is in.
+        start: u64,
+    },
 }
 
 /// A part of the memory for code.
@@ -82,6 +89,7 @@ struct Heap {
 enum Kind {
     Method,
     Frameless,
+    Continuation,
     Other,
 }
 
@@ -175,6 +183,7 @@ impl HotSpot {
         let size = u64::try_from(blob.frame_size).ok()?.checked_mul(8)?;
         match kind {
             Kind::Frameless => Some(RuntimeCode::Frameless),
+            Kind::Continuation => Some(RuntimeCode::Continuation { start }),
             _ if size < 16 => Some(RuntimeCode::Stub { start }),
             kind => {
                 let complete = u64::try_from(blob.frame_complete).unwrap_or(0);
@@ -199,6 +208,7 @@ impl HotSpot {
         let kind = match text(memory, name)?.as_str() {
             "nmethod" | "native nmethod" => Kind::Method,
             "vtable chunks" | "I2C/C2I adapters" => Kind::Frameless,
+            name if name.starts_with("StubRoutines (continuation") => Kind::Continuation,
             _ => Kind::Other,
         };
         if self.kinds.len() < MAX_KINDS {
