@@ -10,6 +10,7 @@ const MAX_CHAIN: u32 = 4096;
 
 const PT_LOAD: u32 = 1;
 const PT_DYNAMIC: u32 = 2;
+const DT_HASH: u64 = 4;
 const DT_STRTAB: u64 = 5;
 const DT_SYMTAB: u64 = 6;
 const DT_GNU_HASH: u64 = 0x6fff_fef5;
@@ -20,7 +21,10 @@ pub(crate) struct Exports {
     bias: u64,
     names: u64,
     symbols: u64,
-    hash: u64,
+    /// Tables of hashes of names, 0 for none: GNU's, and the older kind, which alone
+    /// libraries have that were linked for old systems.
+    gnu_hash: u64,
+    old_hash: u64,
 }
 
 impl Exports {
@@ -47,7 +51,8 @@ impl Exports {
             bias,
             names: 0,
             symbols: 0,
-            hash: 0,
+            gnu_hash: 0,
+            old_hash: 0,
         };
         let dynamic = bias.wrapping_add(dynamic?);
         for number in 0..MAX_ENTRIES {
@@ -62,11 +67,13 @@ impl Exports {
                 0 => break,
                 DT_STRTAB => found.names = value,
                 DT_SYMTAB => found.symbols = value,
-                DT_GNU_HASH => found.hash = value,
+                DT_GNU_HASH => found.gnu_hash = value,
+                DT_HASH => found.old_hash = value,
                 _ => {}
             }
         }
-        (found.names != 0 && found.symbols != 0 && found.hash != 0).then_some(found)
+        let has_hash = found.gnu_hash != 0 || found.old_hash != 0;
+        (found.names != 0 && found.symbols != 0 && has_hash).then_some(found)
     }
 
     /// Where the symbol of this name is.
@@ -75,16 +82,23 @@ impl Exports {
     }
 
     /// The same, and how many bytes it has.
-    ///
+    pub(crate) fn find_sized(&self, name: &str, memory: &mut impl Memory) -> Option<(u64, u64)> {
+        match self.gnu_hash {
+            0 => self.find_old(name, memory),
+            _ => self.find_gnu(name, memory),
+        }
+    }
+
     /// The hash table: number of buckets, first symbol in it, words and shift
     /// of the filter (4 bytes each), the filter, the buckets, the hashes of the
     /// symbols, the last of a chain odd.
-    pub(crate) fn find_sized(&self, name: &str, memory: &mut impl Memory) -> Option<(u64, u64)> {
+    fn find_gnu(&self, name: &str, memory: &mut impl Memory) -> Option<(u64, u64)> {
+        let table = self.gnu_hash;
         let hash = name.bytes().fold(5381_u32, |hash, byte| {
             hash.wrapping_mul(33).wrapping_add(byte.into())
         });
-        let head = |at: u64| self.hash.checked_add(at);
-        let buckets = int(memory, self.hash)?;
+        let head = |at: u64| table.checked_add(at);
+        let buckets = int(memory, table)?;
         let first = int(memory, head(4)?)?;
         let filter = u64::from(int(memory, head(8)?)?);
         let buckets_at = head(16)?.checked_add(filter * 8)?;
@@ -94,20 +108,59 @@ impl Exports {
         for number in start..start.checked_add(MAX_CHAIN)? {
             let place = u64::from(number.checked_sub(first)?);
             let found = int(memory, hashes_at.checked_add(place * 4)?)?;
-            if found | 1 == hash | 1 {
-                let symbol = self.symbols.checked_add(u64::from(number) * 24)?;
-                let at = self.names.checked_add(int(memory, symbol)?.into())?;
-                if text(memory, at).as_deref() == Some(name) {
-                    let value = word(memory, symbol.checked_add(8)?)?;
-                    let size = word(memory, symbol.checked_add(16)?)?;
-                    return Some((self.bias.wrapping_add(value), size));
-                }
+            if found | 1 == hash | 1
+                && let Some(symbol) = self.symbol(number, name, memory)?
+            {
+                return Some(symbol);
             }
             if found & 1 == 1 {
                 return None;
             }
         }
         None
+    }
+
+    /// The hash table: numbers of buckets and of symbols (4 bytes each), by bucket the
+    /// first symbol, by symbol the next one of its bucket, 0 for none.
+    fn find_old(&self, name: &str, memory: &mut impl Memory) -> Option<(u64, u64)> {
+        let table = self.old_hash;
+        let hash = name.bytes().fold(0_u32, |hash, byte| {
+            let sum = (hash << 4).wrapping_add(byte.into());
+            let high = sum & 0xf000_0000;
+            (sum ^ (high >> 24)) & !high
+        });
+        let buckets = int(memory, table)?;
+        let at = |word: u64| table.checked_add(8)?.checked_add(word * 4);
+        let bucket = u64::from(hash.checked_rem(buckets)?);
+        let mut number = int(memory, at(bucket)?)?;
+        for _ in 0..MAX_CHAIN {
+            if number == 0 {
+                return None;
+            }
+            if let Some(symbol) = self.symbol(number, name, memory)? {
+                return Some(symbol);
+            }
+            number = int(memory, at(u64::from(buckets) + u64::from(number))?)?;
+        }
+        None
+    }
+
+    /// Address and size of a symbol by its number, if it has this name.
+    #[expect(clippy::option_option, reason = "damaged, another, or it")]
+    fn symbol(
+        &self,
+        number: u32,
+        name: &str,
+        memory: &mut impl Memory,
+    ) -> Option<Option<(u64, u64)>> {
+        let symbol = self.symbols.checked_add(u64::from(number) * 24)?;
+        let at = self.names.checked_add(int(memory, symbol)?.into())?;
+        if text(memory, at).as_deref() != Some(name) {
+            return Some(None);
+        }
+        let value = word(memory, symbol.checked_add(8)?)?;
+        let size = word(memory, symbol.checked_add(16)?)?;
+        Some(Some((self.bias.wrapping_add(value), size)))
     }
 }
 
@@ -124,7 +177,8 @@ mod tests {
                 bias: at(8)?,
                 names: at(16)?,
                 symbols: at(24)?,
-                hash: at(32)?,
+                gnu_hash: at(32)?,
+                old_hash: at(40)?,
             })
         }
     }
@@ -156,6 +210,17 @@ mod tests {
                 .is_some_and(|at| at > base)
         );
         assert_eq!(exports.find("no_such_symbol_", &mut memory), None);
+        // By the older table the same are found, if there is one.
+        let old = Exports {
+            gnu_hash: 0,
+            ..exports
+        };
+        if old.old_hash != 0 {
+            for name in ["getpid", "malloc", "environ", "qsort", "no_such_symbol_"] {
+                let by_gnu = exports.find_sized(name, &mut memory);
+                assert_eq!(old.find_sized(name, &mut memory), by_gnu, "{name}");
+            }
+        }
         assert!(Exports::open(base + 1, &mut memory).is_none());
     }
 }

@@ -232,6 +232,7 @@ fn machine() -> (Image, u64, u64) {
         ("gHotSpotVMStructs", entries),
         ("gHotSpotVMStructEntryArrayStride", 40),
         ("gHotSpotVMStructEntryTypeNameOffset", 0),
+        ("gHotSpotVMStructEntryTypeStringOffset", 8),
         ("gHotSpotVMStructEntryFieldNameOffset", 8),
         ("gHotSpotVMStructEntryIsStaticOffset", 16),
         ("gHotSpotVMStructEntryOffsetOffset", 24),

@@ -33,8 +33,8 @@ pub(crate) use straight::{has_frame_made, taken_down_by_fp};
 pub use straight::{is_straight, keeps_on_stack};
 use switch::Switch;
 
-/// Instructions looked at for one place.
-const MAX_INSTRUCTIONS: usize = 4096;
+/// Instructions looked at for one place: a kernel of matrix products has 6000.
+const MAX_INSTRUCTIONS: usize = 1 << 14;
 /// Bytes of the longest instruction.
 const MAX_LENGTH: usize = 15;
 /// Instructions of an epilogue: pops of all registers, and what frees locals.
@@ -89,6 +89,9 @@ struct State {
     fp: Fp,
     /// How far below the return address the caller's frame pointer is kept.
     saved: Option<i64>,
+    /// Another register, by its number in DWARF, that holds an address so far below the
+    /// return address: what the stack pointer was before it was aligned.
+    copy: Option<(u8, i64)>,
     /// The instruction before was a call.
     behind_call: bool,
     switch: Switch,
@@ -406,6 +409,7 @@ impl State {
             depth: Some(0),
             fp: Fp::Callers,
             saved: None,
+            copy: None,
             behind_call: false,
             switch: Switch::none(at),
         }
@@ -413,7 +417,7 @@ impl State {
 
     /// Nothing tells where the return address is.
     fn is_lost(&self) -> bool {
-        self.depth.is_none() && !matches!(self.fp, Fp::Frame(_))
+        self.depth.is_none() && !matches!(self.fp, Fp::Frame(_)) && self.copy.is_none()
     }
 
     fn frame(&self) -> Option<CodeFrame> {
@@ -421,7 +425,10 @@ impl State {
             // Not where the return address has been taken off.
             (Some(depth), _) => Slot::FromSp(u64::try_from(depth).ok()?.cast_signed()),
             (None, Fp::Frame(below)) => Slot::FromFp(below),
-            (None, _) => return None,
+            (None, _) => {
+                let (register, below) = self.copy?;
+                Slot::KeptIn(register, below)
+            }
         };
         let caller_fp = match (self.fp, self.saved) {
             (Fp::Callers, _) => Some(CallerFp::InRegister),
@@ -480,6 +487,7 @@ impl State {
             at: instruction.next_ip(),
             behind_call: false,
             switch: self.switch.after(instruction),
+            copy: self.new_copy(instruction),
             ..*self
         };
         let target = instruction.op0_register();
@@ -574,8 +582,52 @@ impl State {
             }
             Mnemonic::Lea => self.address(instruction),
             Mnemonic::Mov if is_fp(instruction.op1_register()) => by_fp,
+            Mnemonic::Mov => match self.copy {
+                Some((copy, below)) if dwarf(instruction.op1_register()) == Some(copy) => {
+                    Some(below)
+                }
+                _ => None,
+            },
             _ => None,
         }
+    }
+
+    /// The register that holds what the stack pointer was, behind an instruction. A
+    /// function may keep one so long as it is not the frame pointer.
+    fn new_copy(&self, instruction: &Instruction) -> Option<(u8, i64)> {
+        let (target, from) = (instruction.op0_register(), instruction.op1_register());
+        let writes = instruction.op0_kind() == OpKind::Register;
+        let reads = matches!(
+            instruction.mnemonic(),
+            Mnemonic::Cmp | Mnemonic::Test | Mnemonic::Push
+        );
+        if instruction.mnemonic() == Mnemonic::Mov
+            && writes
+            && from.full_register() == from
+            && is_sp(from)
+            && !is_fp(target)
+        {
+            let copy = dwarf(target).filter(|copy| matches!(copy, 3 | 8..=15))?;
+            return Some((copy, self.depth?));
+        }
+        self.copy.filter(|&(copy, _)| {
+            let is_call = matches!(
+                instruction.flow_control(),
+                FlowControl::Call | FlowControl::IndirectCall
+            );
+            let is_written = writes && !reads && dwarf(target) == Some(copy);
+            // Instructions that write such a register without naming it first.
+            let may_write = matches!(
+                instruction.mnemonic(),
+                Mnemonic::Xchg
+                    | Mnemonic::Xadd
+                    | Mnemonic::Cmpxchg
+                    | Mnemonic::Cpuid
+                    | Mnemonic::Syscall
+            );
+            let is_kept = matches!(copy, 3 | 12..=15);
+            !is_written && !may_write && (is_kept || !is_call)
+        })
     }
 
     /// What an instruction that writes the frame pointer puts there.

@@ -1,7 +1,8 @@
 //! Code blobs: what is in front of a piece of code.
 //!
-//! Until JDK 22 a blob has the addresses of its parts. Since JDK 23 it has how far they
-//! are from it, in 4 bytes each, and where its whole frame is there in 2.
+//! From JDK 9 to 22 a blob has the addresses of its parts. In JDK 8 and since 23 it has how
+//! far they are from it, in 4 bytes each. Where its whole frame is there has 2 bytes since
+//! 23.
 
 use super::tables::Tables;
 use crate::memory::{Memory, slice};
@@ -22,6 +23,8 @@ pub(super) struct Fields {
     method: u64,
     /// Places are told by how far they are from the blob.
     is_relative: bool,
+    /// [`Self::frame_complete`] has 2 bytes.
+    is_short: bool,
     /// How much of a blob holds all of these.
     length: usize,
     /// From a block's start: the blob, and the byte that is 1 where the block is used.
@@ -57,7 +60,11 @@ impl Fields {
         let relative = blob("_code_offset");
         let is_relative = relative.is_some();
         let (code, end, deopt) = match relative {
-            Some(code) => (code, blob("_data_offset")?, method("_deopt_handler_offset")),
+            Some(code) => (
+                code,
+                blob("_data_offset")?,
+                method("_deopt_handler_offset").or_else(|| method("_deoptimize_offset")),
+            ),
             None => (
                 blob("_code_begin")?,
                 blob("_code_end")?,
@@ -74,6 +81,7 @@ impl Fields {
             deopt,
             method: method("_method")?,
             is_relative,
+            is_short: tables.is_short("CodeBlob::_frame_complete_offset"),
             length: 0,
             header: tables.size("HeapBlock")?,
             used: header.checked_add(tables.field("HeapBlock::Header::_used")?)?,
@@ -113,7 +121,7 @@ impl Fields {
             name: word(self.name)?,
             start: place(self.code)?,
             end: place(self.end)?,
-            frame_complete: match self.is_relative {
+            frame_complete: match self.is_short {
                 true => short(self.frame_complete)?.into(),
                 false => int(self.frame_complete)?,
             },

@@ -241,20 +241,13 @@ impl Heap {
 /// The parts of the code cache.
 fn heaps(tables: &Tables, memory: &mut impl Memory) -> Option<Vec<Heap>> {
     let field = |name: &str| tables.field(name);
-    let list = word(memory, field("CodeCache::_heaps")?)?;
-    let count = int(memory, list.checked_add(field("GrowableArrayBase::_len")?)?)?;
-    let data = word(
-        memory,
-        list.checked_add(field("GrowableArray<int>::_data")?)?,
-    )?;
     let (space, map) = (field("CodeHeap::_memory")?, field("CodeHeap::_segmap")?);
     let (low, high) = (
         field("VirtualSpace::_low_boundary")?,
         field("VirtualSpace::_high_boundary")?,
     );
     let mut heaps = Vec::new();
-    for number in 0..count.min(MAX_HEAPS) {
-        let heap = word(memory, data.checked_add(u64::from(number) * 8)?)?;
+    for heap in heap_addresses(tables, memory)? {
         let mut at =
             |first: u64, second: u64| word(memory, heap.checked_add(first)?.checked_add(second)?);
         let code = at(space, low)?..at(space, high)?;
@@ -267,6 +260,26 @@ fn heaps(tables: &Tables, memory: &mut impl Memory) -> Option<Vec<Heap>> {
         });
     }
     Some(heaps)
+}
+
+/// Where the virtual machine describes them: in a list, or in JDK 8 the only one.
+fn heap_addresses(tables: &Tables, memory: &mut impl Memory) -> Option<Vec<u64>> {
+    let field = |name: &str| tables.field(name);
+    let Some(list) = field("CodeCache::_heaps") else {
+        let only = word(memory, field("CodeCache::_heap")?)?;
+        return (only != 0).then(|| vec![only]);
+    };
+    let list = word(memory, list)?;
+    // Until JDK 13 by another name.
+    let length = field("GrowableArrayBase::_len").or_else(|| field("GenericGrowableArray::_len"));
+    let count = int(memory, list.checked_add(length?)?)?;
+    let data = list.checked_add(field("GrowableArray<int>::_data")?)?;
+    let data = word(memory, data)?;
+    let mut each = (0..count.min(MAX_HEAPS)).map(|number| data.checked_add(u64::from(number) * 8));
+    each.try_fold(Vec::new(), |mut heaps, at| {
+        heaps.push(word(memory, at?)?);
+        Some(heaps)
+    })
 }
 
 /// The interpreter's pieces by address.

@@ -2,7 +2,7 @@
 
 use crate::elf::Exports;
 use crate::memory::{Memory, Pages, int, text, word};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// More entries than any version has.
 const MAX_ENTRIES: u64 = 1 << 14;
@@ -12,6 +12,8 @@ const MAX_ENTRIES: u64 = 1 << 14;
 pub(super) struct Tables {
     /// An offset, or the address of a static field.
     fields: FxHashMap<String, u64>,
+    /// Fields of `CodeBlob` that have 2 bytes.
+    shorts: FxHashSet<String>,
     sizes: FxHashMap<String, u64>,
 }
 
@@ -45,6 +47,7 @@ impl Tables {
         let is_static = part("IsStatic")?;
         let offset = part("Offset")?;
         let address = part("Address")?;
+        let kind = part("TypeString")?;
         for number in 0..MAX_ENTRIES {
             let Some((at, name)) = entries.at(number, memory)? else {
                 return Some(());
@@ -56,6 +59,12 @@ impl Tables {
                 _ => address,
             };
             let value = word(memory, at.checked_add(value)?)?;
+            if name == "CodeBlob" {
+                let kind = word(memory, at.checked_add(kind)?)?;
+                if text(memory, kind).is_some_and(|kind| kind == "int16_t") {
+                    self.shorts.insert(format!("{name}::{field}"));
+                }
+            }
             self.fields.insert(format!("{name}::{field}"), value);
         }
         None
@@ -78,6 +87,11 @@ impl Tables {
     /// The offset of a field, or the address of a static one.
     pub(super) fn field(&self, name: &str) -> Option<u64> {
         self.fields.get(name).copied()
+    }
+
+    /// Whether a field of `CodeBlob` has 2 bytes.
+    pub(super) fn is_short(&self, name: &str) -> bool {
+        self.shorts.contains(name)
     }
 
     /// The size of a type, bytes.

@@ -49,6 +49,7 @@ pub(crate) fn in_pad(
 }
 
 /// What several states of the stack have in common: all, or they differ.
+#[expect(clippy::large_enum_variant, reason = "there is one at a time")]
 enum Same {
     Unseen,
     One(State),

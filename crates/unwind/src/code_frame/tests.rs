@@ -49,6 +49,40 @@ fn pushes_and_locals_are_counted_on_every_way() {
 }
 
 #[test]
+fn a_copy_of_the_stack_pointer_serves_where_that_is_aligned() {
+    // 0: sub $0x60,%rsp; 4: mov %rbx,(%rsp); 8: mov %rbp,8(%rsp); d: mov %rsp,%rbx;
+    // 10: and $-0x1000,%rsp; 17: inc %ebp; 19: mov %rbx,%rsp; 1c: mov (%rsp),%rbx; 20: ret
+    let code = [
+        0x48, 0x83, 0xec, 0x60, 0x48, 0x89, 0x1c, 0x24, 0x48, 0x89, 0x6c, 0x24, 8, 0x48, 0x89,
+        0xe3, 0x48, 0x81, 0xe4, 0, 0xf0, 0xff, 0xff, 0xff, 0xc5, 0x48, 0x89, 0xdc, 0x48, 0x8b,
+        0x1c, 0x24, 0xc3,
+    ];
+    let callers = Some(CallerFp::InRegister);
+    let saved = Some(CallerFp::Saved(0x58));
+    let by_copy = |caller_fp| {
+        Some(CodeFrame {
+            return_address: Slot::KeptIn(3, 0x60),
+            caller_fp,
+        })
+    };
+    assert_eq!(at(&code, Wanted::Exact(AT + 0x10)), sp(0x60, callers));
+    assert_eq!(at(&code, Wanted::Exact(AT + 0x17)), by_copy(callers));
+    assert_eq!(at(&code, Wanted::Exact(AT + 0x19)), by_copy(saved));
+    assert_eq!(at(&code, Wanted::Exact(AT + 0x1c)), sp(0x60, saved));
+    // inc %ebx in place of inc %ebp: it is lost.
+    let mut lost = code;
+    lost[0x18] = 0xc3;
+    assert_eq!(at(&lost, Wanted::Exact(AT + 0x19)), None);
+    // mov %esp,%ebx is no copy; nor is one in a register that any may change: %rax.
+    let mut half = code.to_vec();
+    half[0xd] = 0x40;
+    assert_eq!(at(&half, Wanted::Exact(AT + 0x17)), None);
+    let mut any = code;
+    any[0xf] = 0xe0;
+    assert_eq!(at(&any, Wanted::Exact(AT + 0x17)), None);
+}
+
+#[test]
 fn a_frame_pointer_serves_where_the_stack_pointer_is_lost() {
     // 0: push %rbp; 1: mov %rsp,%rbp; 4: and $-32,%rsp; 8: sub %rax,%rsp;
     // b: call 0x11; 10: leave; 11: ret
