@@ -14,7 +14,7 @@
 //! ```
 //!
 //! Layouts: `Include/internal/pycore_frame.h` and `Include/cpython` of 3.11 to
-//! 3.13, builds with a global lock, 64 bits.
+//! 3.14, builds with a global lock, 64 bits.
 
 use crate::elf::Exports;
 use crate::memory::{Memory, int, slice, word};
@@ -27,8 +27,8 @@ const MAX_FRAMES: usize = 4096;
 /// Pieces of memory in which a thread has its frames, and their largest sum.
 const MAX_CHUNKS: usize = 16;
 const MAX_BYTES: u64 = 1 << 20;
-/// Bytes of a frame up to its variables.
-const FRAME: u64 = 72;
+/// From this on, what a frame belongs to says that it is of no function.
+const NO_FUNCTIONS: u8 = 3;
 
 /// Where a version has things, bytes.
 #[derive(Debug, Clone, Copy)]
@@ -41,9 +41,12 @@ struct Layout {
     native_id: u64,
     chunk: u64,
     current: Current,
-    /// In a frame.
+    /// In a frame: its code object, with bits that are no part of the address, the frame
+    /// that called it, and where its variables begin.
     code: u64,
+    code_tags: u64,
     previous: u64,
+    frame: u64,
     boundary: Boundary,
     /// The head of a text of ASCII.
     text: u64,
@@ -61,10 +64,12 @@ enum Current {
 /// What ends a part of the list.
 #[derive(Debug, Clone, Copy)]
 enum Boundary {
-    /// The last frame of it says so.
-    Flag,
-    /// A frame of no function, on the C stack.
-    OwnFrame,
+    /// The last frame of it says so, in a byte there.
+    Flag(u64),
+    /// A frame of no function, which a byte there tells.
+    OwnFrame(u64),
+    /// The same, and behind the last part stands another that ends none.
+    OwnFrames(u64),
 }
 
 const V3_11: Layout = Layout {
@@ -75,8 +80,10 @@ const V3_11: Layout = Layout {
     chunk: 296,
     current: Current::OnStack { at: 56, frame: 8 },
     code: 32,
+    code_tags: 0,
     previous: 48,
-    boundary: Boundary::Flag,
+    frame: 72,
+    boundary: Boundary::Flag(68),
     text: 48,
 };
 const V3_12: Layout = Layout {
@@ -86,7 +93,7 @@ const V3_12: Layout = Layout {
     current: Current::OnStack { at: 56, frame: 0 },
     code: 0,
     previous: 8,
-    boundary: Boundary::OwnFrame,
+    boundary: Boundary::OwnFrame(70),
     text: 40,
     ..V3_11
 };
@@ -99,11 +106,47 @@ const V3_13: Layout = Layout {
     current: Current::Direct(72),
     ..V3_12
 };
+const V3_14: Layout = Layout {
+    interpreters: 0x328,
+    next_interpreter: 0x1c68,
+    threads: 0x1cb0,
+    native_id: 0xa0,
+    code_tags: 3,
+    frame: 80,
+    boundary: Boundary::OwnFrames(74),
+    ..V3_13
+};
+
+/// Where a version tells debuggers about its layout (`_Py_DebugOffsets`): places of
+/// members of a thread and of a frame.
+#[derive(Debug, Clone, Copy)]
+struct Told {
+    current: u64,
+    native_id: u64,
+    chunk: u64,
+    previous: u64,
+    code: u64,
+}
+
+const TOLD_3_13: Told = Told {
+    current: 184,
+    native_id: 200,
+    chunk: 208,
+    previous: 232,
+    code: 240,
+};
+const TOLD_3_14: Told = Told {
+    current: 208,
+    native_id: 224,
+    chunk: 232,
+    previous: 256,
+    code: 264,
+};
 
 impl Layout {
-    /// With the places that 3.13 itself tells debuggers (`_Py_DebugOffsets`),
-    /// at the start of `_PyRuntime`.
-    fn told_by(self, runtime: u64, memory: &mut impl Memory) -> Option<Self> {
+    /// With the places that a version itself tells debuggers, at the start of
+    /// `_PyRuntime`.
+    fn told_by(self, runtime: u64, told: Told, memory: &mut impl Memory) -> Option<Self> {
         let cookie: [u8; 8] = crate::memory::bytes(memory, runtime)?;
         let mut at = |at: u64| word(memory, runtime.checked_add(at)?);
         if &cookie != b"xdebugpy" || at(16)? != 0 {
@@ -114,11 +157,11 @@ impl Layout {
             interpreters: at(40)?,
             next_interpreter: at(64)?,
             threads: at(72)?,
-            native_id: at(200)?,
-            chunk: at(208)?,
-            current: Current::Direct(at(184)?),
-            previous: at(232)?,
-            code: at(240)?,
+            native_id: at(told.native_id)?,
+            chunk: at(told.chunk)?,
+            current: Current::Direct(at(told.current)?),
+            previous: at(told.previous)?,
+            code: at(told.code)?,
             ..self
         })
     }
@@ -131,7 +174,10 @@ pub struct CPython {
     /// The first interpreter stands here.
     interpreters: u64,
     code_type: u64,
+    /// The evaluation loop, and what its compiler put elsewhere of it: all but its start
+    /// in some builds.
     eval: Range<u64>,
+    cold_eval: Option<Range<u64>>,
 }
 
 impl CPython {
@@ -140,26 +186,30 @@ impl CPython {
     pub fn open(base: u64, memory: &mut impl Memory) -> Option<Self> {
         let exports = Exports::open(base, memory)?;
         let version = exports.find("Py_Version", memory)?;
+        let runtime = exports.find("_PyRuntime", memory)?;
         let layout = match int(memory, version)? >> 16 {
             0x030b => V3_11,
             0x030c => V3_12,
-            0x030d => V3_13.told_by(exports.find("_PyRuntime", memory)?, memory)?,
+            0x030d => V3_13.told_by(runtime, TOLD_3_13, memory)?,
+            0x030e => V3_14.told_by(runtime, TOLD_3_14, memory)?,
             _ => return None,
         };
         let (eval, length) = exports.find_sized("_PyEval_EvalFrameDefault", memory)?;
-        let runtime = exports.find("_PyRuntime", memory)?;
+        let eval = eval..eval.checked_add(length)?;
+        let index = exports.unwind_index();
         Some(Self {
             layout,
+            cold_eval: index.and_then(|index| index.cold_part(&eval, memory)),
             interpreters: runtime.checked_add(layout.interpreters)?,
             code_type: exports.find("PyCode_Type", memory)?,
-            eval: eval..eval.checked_add(length)?,
+            eval,
         })
     }
 
     /// Whether a native frame (its pc, or the address of its call) is in the
     /// interpreter's evaluation loop.
     pub fn is_eval(&self, at: u64) -> bool {
-        self.eval.contains(&at)
+        self.eval.contains(&at) || self.cold_eval.as_ref().is_some_and(|it| it.contains(&at))
     }
 
     /// The address of the interpreter's thread state of a thread.
@@ -230,29 +280,30 @@ impl CPython {
             if frame == 0 {
                 return part.is_empty().then_some(parts);
             }
-            let end = frame.checked_add(FRAME)?;
+            let end = frame.checked_add(layout.frame)?;
+            let (Boundary::Flag(at) | Boundary::OwnFrame(at) | Boundary::OwnFrames(at)) =
+                layout.boundary;
+            // A snapshot has whole words.
             let mut field = |at: u64| word(memory, frame.wrapping_add(at));
-            let found = (field(layout.code), field(layout.previous), field(64));
-            let (Some(code), Some(previous), Some(flags)) = found else {
+            let found = (field(layout.code), field(layout.previous), field(at & !7));
+            let (Some(code), Some(previous), Some(told)) = found else {
                 // A generator's, which has it in itself.
                 missing.push(frame..end);
                 return None;
             };
-            // Behind four bytes of another field.
-            let [.., is_entry, _, owner, _] = flags.to_le_bytes();
+            let told = told.to_le_bytes().get((at & 7) as usize).copied()?;
             let is_boundary = match layout.boundary {
-                Boundary::Flag => {
-                    part.push(code);
-                    is_entry != 0
-                }
-                Boundary::OwnFrame => {
-                    const ON_C_STACK: u8 = 3;
-                    if owner != ON_C_STACK {
-                        part.push(code);
-                    }
-                    owner == ON_C_STACK
-                }
+                Boundary::Flag(_) => told != 0,
+                Boundary::OwnFrame(_) | Boundary::OwnFrames(_) => told >= NO_FUNCTIONS,
             };
+            let is_function = !is_boundary || matches!(layout.boundary, Boundary::Flag(_));
+            if is_function {
+                part.push(code & !layout.code_tags);
+            }
+            let is_base = matches!(layout.boundary, Boundary::OwnFrames(_)) && previous == 0;
+            if is_base && is_boundary && part.is_empty() {
+                return Some(parts);
+            }
             if is_boundary {
                 parts.push(std::mem::take(&mut part));
             }
@@ -311,8 +362,34 @@ impl CPython {
 
 #[cfg(test)]
 mod tests {
-    use super::{CPython, V3_11, V3_12, V3_13};
+    use super::{CPython, V3_11, V3_12, V3_13, V3_14};
     use crate::memory::tests::Image;
+
+    #[test]
+    fn since_3_14_a_frame_of_no_function_is_behind_the_last_part() {
+        // Code, caller, and behind eight words and two bytes more what it belongs to.
+        let frame = |at: u64, code: u64, previous: u64, owner: u8| {
+            let mut frame = words(at, &[code, previous, 0, 0, 0, 0, 0, 0, 0, 0]);
+            frame.1[74] = owner;
+            frame
+        };
+        let mut image = Image(vec![
+            words(0x1000 + 72, &[0x3000]),
+            // The lowest bits are a mark.
+            frame(0x3000, 0x101, 0x4000, 1),
+            frame(0x4000, 0x200, 0x5000, 0),
+            frame(0x5000, 9, 0x6000, 3),
+            frame(0x6000, 0x300, 0x7000, 0),
+            frame(0x7000, 9, 0x8000, 4),
+            frame(0x8000, 0, 0, 3),
+        ]);
+        let mut missing = Vec::new();
+        let found = python(V3_14).functions(0x1000, &mut image, &mut missing);
+        assert_eq!(found, Some(vec![vec![0x100, 0x200], vec![0x300]]));
+        image.0.pop();
+        let found = python(V3_14).functions(0x1000, &mut image, &mut missing);
+        assert_eq!((found, missing.first()), (None, Some(&(0x8000..0x8050))));
+    }
 
     /// A frame whose code, callers' frame and last fields are these.
     fn frame(
@@ -340,13 +417,14 @@ mod tests {
             interpreters: 0,
             code_type: 0,
             eval: 0..0,
+            cold_eval: None,
         }
     }
 
     impl CPython {
         /// One of each version, whose interpreters are listed at an address.
-        pub(crate) fn of_each_layout(interpreters: u64) -> [Self; 3] {
-            [V3_11, V3_12, V3_13].map(|layout| Self {
+        pub(crate) fn of_each_layout(interpreters: u64) -> [Self; 4] {
+            [V3_11, V3_12, V3_13, V3_14].map(|layout| Self {
                 interpreters,
                 ..python(layout)
             })

@@ -1,5 +1,6 @@
 //! Symbols that a loaded file exports, from its dynamic section in memory.
 
+use crate::cold::UnwindIndex;
 use crate::memory::{Memory, bytes, int, text, word};
 
 /// Most program headers and dynamic entries that are looked at.
@@ -10,6 +11,7 @@ const MAX_CHAIN: u32 = 4096;
 
 const PT_LOAD: u32 = 1;
 const PT_DYNAMIC: u32 = 2;
+const PT_GNU_EH_FRAME: u32 = 0x6474_e550;
 const DT_HASH: u64 = 4;
 const DT_STRTAB: u64 = 5;
 const DT_SYMTAB: u64 = 6;
@@ -25,6 +27,7 @@ pub(crate) struct Exports {
     /// libraries have that were linked for old systems.
     gnu_hash: u64,
     old_hash: u64,
+    unwind_index: Option<UnwindIndex>,
 }
 
 impl Exports {
@@ -36,13 +39,14 @@ impl Exports {
         }
         let table = u64::from_le_bytes(*head.get(32..)?.first_chunk()?);
         let count = u16::from_le_bytes(*head.get(56..)?.first_chunk()?);
-        let (mut first, mut dynamic) = (None, None);
+        let (mut first, mut dynamic, mut index) = (None, None, None);
         for number in 0..u64::from(count).min(MAX_HEADERS) {
             let at = base.checked_add(table)?.checked_add(number * 56)?;
             let svma = word(memory, at.checked_add(16)?)?;
             match int(memory, at)? {
                 PT_LOAD => first = first.or(Some(svma)),
                 PT_DYNAMIC => dynamic = Some(svma),
+                PT_GNU_EH_FRAME => index = Some(svma),
                 _ => {}
             }
         }
@@ -53,6 +57,7 @@ impl Exports {
             symbols: 0,
             gnu_hash: 0,
             old_hash: 0,
+            unwind_index: index.map(|svma| UnwindIndex(bias.wrapping_add(svma))),
         };
         let dynamic = bias.wrapping_add(dynamic?);
         for number in 0..MAX_ENTRIES {
@@ -74,6 +79,11 @@ impl Exports {
         }
         let has_hash = found.gnu_hash != 0 || found.old_hash != 0;
         (found.names != 0 && found.symbols != 0 && has_hash).then_some(found)
+    }
+
+    /// The index of the file's unwind information.
+    pub(crate) fn unwind_index(&self) -> Option<UnwindIndex> {
+        self.unwind_index
     }
 
     /// Where the symbol of this name is.
@@ -179,6 +189,7 @@ mod tests {
                 symbols: at(24)?,
                 gnu_hash: at(32)?,
                 old_hash: at(40)?,
+                unwind_index: None,
             })
         }
     }

@@ -26,6 +26,7 @@
 //! may be from different moments.
 #![forbid(unsafe_code)]
 
+mod cold;
 mod cpython;
 mod elf;
 mod gdb_jit;
