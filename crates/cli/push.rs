@@ -53,11 +53,14 @@ pub(crate) struct Args {
     files: Vec<PathBuf>,
 }
 
+/// What the service is called if nobody says.
+const DEFAULT_SERVICE: &str = "prof";
+
 /// How profiles are sent.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Delivery {
     /// What the profiled service is called in the store
-    #[arg(long, value_name = "NAME", default_value = "prof", value_parser = label_text)]
+    #[arg(long, value_name = "NAME", default_value = DEFAULT_SERVICE, value_parser = label_text)]
     service: String,
     /// A label of what is sent; may be given several times
     #[arg(long = "label", value_name = "NAME=VALUE", value_parser = label)]
@@ -101,7 +104,8 @@ impl Delivery {
     /// Whether anything of it was asked for.
     pub(crate) fn is_given(&self) -> bool {
         let has_words = !self.labels.is_empty() || !self.headers.is_empty();
-        has_words || self.spool.is_some() || self.cacert.is_some()
+        let has_name = self.service != DEFAULT_SERVICE;
+        has_words || has_name || self.spool.is_some() || self.cacert.is_some()
     }
 
     /// The store at an address, and what waits for it.

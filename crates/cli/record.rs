@@ -436,9 +436,10 @@ const EVERY: Duration = Duration::from_secs(10);
 pub(crate) fn run(args: Args) -> anyhow::Result<Outcome> {
     let mut args = args;
     let Some(url) = args.push.take() else {
-        if args.delivery.is_given() {
-            let what =
-                "--label, --header and --spool are about what is sent\n  try: with --push URL";
+        // A command line with -o conflicts with --push, and clap asks for none then.
+        if args.every.is_some() || args.delivery.is_given() {
+            let what = "--every, --service, --label, --header and --spool are about what is sent\n  \
+                        try: with --push URL";
             return Err(UsageError(what.to_owned()).into());
         }
         return recorded(args, Kept::Files);

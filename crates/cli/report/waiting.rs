@@ -7,6 +7,7 @@ use crate::pager::text_columns;
 use prof_profile::{Clock, Profile};
 use prof_report::Format;
 use prof_report::model::Selection;
+use prof_report::trust::{self, wrapped};
 use prof_report::waiting::{self, Change, Kept, path_text, text};
 use std::io::{self, BufWriter, Write};
 
@@ -90,7 +91,10 @@ fn wakes(
         let chains = waiting::chains(profile, kept);
         return shown(outcome, |out| match is_json {
             true => path_text::write_chains_json(&chains, out),
-            false => path_text::write_chains(&chains, columns(), out),
+            false => {
+                write_trust(profile, out)?;
+                path_text::write_chains(&chains, columns(), out)
+            }
         });
     }
     let change = args.wakes.what_if.as_ref();
@@ -124,7 +128,10 @@ fn wakes(
     };
     shown(outcome, |out| match is_json {
         true => path_text::write_critical_json(&critical, out),
-        false => path_text::write_critical(&critical, columns(), out),
+        false => {
+            write_trust(profile, out)?;
+            path_text::write_critical(&critical, columns(), out)
+        }
     })
 }
 
@@ -138,8 +145,21 @@ fn locks(
     let locks = waiting::locks(profile, kept);
     shown(outcome, |out| match args.form.format() {
         Format::Json => text::write_locks_json(profile, &locks, out),
-        _ => text::write_locks(profile, &locks, columns(), out),
+        _ => {
+            write_trust(profile, out)?;
+            text::write_locks(profile, &locks, columns(), out)
+        }
     })
+}
+
+/// Writes how far to trust the recording, above a view.
+fn write_trust(profile: &Profile, out: &mut dyn Write) -> io::Result<()> {
+    let width = columns().saturating_sub("# ".len());
+    let lines = trust::lines(profile);
+    for line in lines.iter().flat_map(|line| wrapped(line, width)) {
+        writeln!(out, "# {line}")?;
+    }
+    writeln!(out, "#")
 }
 
 /// Refuses what only waits tell where there are none.

@@ -492,7 +492,7 @@ impl App {
     fn back(&mut self) {
         if self.shared.search.clear() || self.tabs.shown_mut().back(&mut self.shared) {
             self.show_what_is_wanted();
-        } else if self.shared.history.undo() {
+        } else if self.shared.history.leave() {
             self.shared.select();
         } else {
             self.shared.say("q leaves the program");

@@ -78,6 +78,12 @@ impl History {
         true
     }
 
+    /// Back by one step, if a filter or transform is in force: without one there is
+    /// nothing to leave, and to take the end of the last one back would begin it again.
+    pub(super) fn leave(&mut self) -> bool {
+        !is_plain(&self.now) && self.undo()
+    }
+
     /// Forth by one step that was taken back.
     pub(super) fn redo(&mut self) -> bool {
         let Some(next) = self.after.pop() else {

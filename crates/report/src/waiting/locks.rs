@@ -4,7 +4,7 @@ use super::kept::Kept;
 use super::lives::Lives;
 use super::off::Off;
 use super::places;
-use prof_profile::{FutexId, Profile, StackId, TaskId, WaitKind, Wake};
+use prof_profile::{Counted, FutexId, Profile, StackId, StackSource, TaskId, Wait, WaitKind, Wake};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::cmp::Reverse;
 
@@ -228,6 +228,11 @@ pub struct Locks {
     pub idle_ns: u64,
     /// How many waits.
     pub idle: u64,
+    /// Time of waits of which no stack was recorded, and for which no others stand, ns:
+    /// for what they were is not known.
+    pub unseen_ns: u64,
+    /// Numbers of waits are estimates: of some, those that were chosen stand for others.
+    pub is_estimated: bool,
     /// Whether it was recorded who ends waits.
     pub has_wakes: bool,
 }
@@ -251,6 +256,7 @@ struct Sum {
 pub fn locks(profile: &Profile, kept: &Kept) -> Locks {
     let mut sums: FxHashMap<Key, Sum> = FxHashMap::default();
     let (mut unknown, mut idle) = ((0_u64, 0_u64), (0_u64, 0_u64));
+    let mut is_estimated = false;
     let lives = Lives::of(profile);
     let mut stacks = LockStacks::of(profile);
     for (tid, off) in lives
@@ -268,6 +274,7 @@ pub fn locks(profile: &Profile, kept: &Kept) -> Locks {
             continue;
         }
         let (ns, times) = (sample.period, wait.times());
+        is_estimated |= times != u64::from(Wait::ITSELF);
         if stacks.is_folded(sample.stack) {
             add(&mut idle, (ns, times));
             continue;
@@ -302,8 +309,26 @@ pub fn locks(profile: &Profile, kept: &Kept) -> Locks {
         unknown: rounded(unknown.1),
         idle_ns: idle.0,
         idle: rounded(idle.1),
+        unseen_ns: unseen_ns(profile, kept),
+        is_estimated,
         has_wakes: !profile.wakes.is_empty(),
     }
+}
+
+/// The time of waits without a stack, for which no others stand, ns.
+fn unseen_ns(profile: &Profile, kept: &Kept) -> u64 {
+    let rows = profile.samples.iter().enumerate();
+    let unseen = rows.filter(|(row, _)| {
+        let wait = profile.samples.wait_at(*row);
+        let is_unseen = wait.is_some_and(|wait| {
+            wait.source == StackSource::None
+                && wait.counted != Counted::ByOthers
+                && wait.kind == WaitKind::Unknown
+                && !wait.state.is_runnable()
+        });
+        is_unseen && kept.has(*row)
+    });
+    unseen.fold(0, |sum, (_, sample)| sum.saturating_add(sample.period))
 }
 
 /// What is known of stacks that wait; each is looked at once.

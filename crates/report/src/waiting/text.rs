@@ -32,15 +32,17 @@ pub fn write_locks(
     out: &mut dyn io::Write,
 ) -> io::Result<()> {
     if locks.list.is_empty() && locks.unknown == 0 && locks.idle == 0 {
-        return writeln!(out, "# no thread waited for a futex, that is for a lock");
+        writeln!(out, "# no thread waited for a futex, that is for a lock")?;
+        return write_unseen(locks, out);
     }
+    let about = if locks.is_estimated { "about " } else { "" };
     let sum = |of: fn(&Lock) -> u64| locks.list.iter().map(of).sum::<u64>();
     let (ns, waits) = (sum(|lock| lock.ns), sum(|lock| lock.waits));
     let count: usize = locks.list.iter().map(|lock| lock.futexes).sum();
     let futexes = if count == 1 { "futex" } else { "futexes" };
     writeln!(
         out,
-        "# {} waited in {} for {count} {futexes}",
+        "# {} waited in {about}{} for {count} {futexes}",
         time(ns),
         several(waits, "wait")
     )?;
@@ -48,7 +50,7 @@ pub fn write_locks(
         let ns = time(locks.unknown_ns);
         writeln!(
             out,
-            "# {ns} more in {} for futexes that are not known",
+            "# {ns} more in {about}{} for futexes that are not known",
             several(locks.unknown, "wait")
         )?;
     }
@@ -56,8 +58,16 @@ pub fn write_locks(
         let ns = time(locks.idle_ns);
         writeln!(
             out,
-            "# {ns} more in {} of pool threads for work",
+            "# {ns} more in {about}{} of pool threads for work",
             several(locks.idle, "wait")
+        )?;
+    }
+    write_unseen(locks, out)?;
+    if locks.is_estimated {
+        writeln!(
+            out,
+            "# numbers of waits are estimates: stacks were recorded of some, which stand for others \
+             (record --off-cpu-stacks)"
         )?;
     }
     if !locks.has_wakes {
@@ -72,6 +82,19 @@ pub fn write_locks(
         sheet.write_lock(lock, out)?;
     }
     Ok(())
+}
+
+/// Tells the time of waits of which it is not known what they were for.
+fn write_unseen(locks: &Locks, out: &mut dyn io::Write) -> io::Result<()> {
+    if locks.unseen_ns == 0 {
+        return Ok(());
+    }
+    writeln!(
+        out,
+        "# {} more in waits whose stacks were not recorded: for what is not known (record \
+         --off-cpu-stacks all)",
+        time(locks.unseen_ns)
+    )
 }
 
 /// What lines are written with.
@@ -218,6 +241,8 @@ pub fn write_locks_json(
     let told = Told {
         schema: "prof-locks-1",
         has_wakers: locks.has_wakes,
+        waits_are_estimates: locks.is_estimated,
+        unseen_wait_ns: locks.unseen_ns,
         unknown: Unknown {
             wait_ns: locks.unknown_ns,
             waits: locks.unknown,
@@ -233,6 +258,8 @@ pub fn write_locks_json(
 struct Told<'a> {
     schema: &'a str,
     has_wakers: bool,
+    waits_are_estimates: bool,
+    unseen_wait_ns: u64,
     unknown: Unknown,
     locks: Vec<ToldLock<'a>>,
 }

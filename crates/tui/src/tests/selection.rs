@@ -63,6 +63,13 @@ fn filters_hold_in_all_views_and_are_taken_back() {
     assert!(screen.contains(" comm=tool"), "{screen}");
     let screen = bench.press(KeyCode::Backspace).screen();
     assert!(screen.contains("  6 samples"), "{screen}");
+    // To leave what is left begins nothing again; a key of its own takes it back.
+    let screen = bench.press(KeyCode::Esc).screen();
+    assert!(screen.contains("  6 samples"), "{screen}");
+    let screen = bench.keys("u").screen();
+    assert!(screen.contains(" comm=tool"), "{screen}");
+    let screen = bench.press(KeyCode::Esc).screen();
+    assert!(screen.contains("  6 samples"), "{screen}");
 }
 
 #[test]
