@@ -30,7 +30,7 @@ const MANY_LOOKS: u32 = 64;
 /// Of samples without a change of the mappings, each at which a library that was not
 /// ready is tried again, and the last of them.
 const ASKED_AGAIN: u32 = 16;
-const MOST_ASKED: u32 = 1 << 14;
+const MOST_ASKED: u32 = 1 << 12;
 
 /// What is known of the runtimes of all processes.
 #[derive(Debug, Default)]
