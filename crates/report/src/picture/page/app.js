@@ -460,6 +460,8 @@ class Page {
         const whole = profile.total[ROOT];
         const { unit } = profile.header.event;
         by_id("sum").textContent = `${weight(whole, unit)}, ${samples_of(profile.count[ROOT])} shown`;
+        // What was chosen has another share of what is zoomed now.
+        this.tell_chosen(this.chosen_words);
     }
 
     /** As the system has it, light, dark. */

@@ -69,8 +69,11 @@ const steps = {
         await press(page, "#back");
         assert.strictEqual(await zoomed(page), "all");
         await page.click(...await box_of(page, "worker"));
+        assert.match(await text(page, "chosen"), / · 100\.00 % of what is zoomed$/);
         await press(page, "#whole");
         assert.strictEqual(await zoomed(page), "all");
+        assert.match(await text(page, "chosen"), /^worker · /);
+        assert.doesNotMatch(await text(page, "chosen"), /zoomed/);
     },
 
     async "what is pointed at is told"(page) {
