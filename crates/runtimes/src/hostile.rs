@@ -270,6 +270,7 @@ fn fields(image: &mut Image, (list, queue): (u64, u64)) -> u64 {
         ("CodeHeap", "_log2_segment_size", 32),
         ("AbstractInterpreter", "_code", queue),
         ("StubQueue", "_stub_buffer", 0),
+        ("StubQueue", "_buffer_limit", 12),
         ("StubQueue", "_queue_begin", 8),
         ("StubQueue", "_queue_end", 12),
         ("InterpreterCodelet", "_size", 0),

@@ -11,10 +11,12 @@
 //! the tables name is taken from them.
 
 mod blob;
+mod interpreter;
 mod names;
 mod tables;
 
 use crate::memory::{Memory, int, text, word};
+use interpreter::Interpreter;
 use rustc_hash::FxHashMap;
 use std::ops::Range;
 use tables::Tables;
@@ -24,10 +26,6 @@ const MAX_HEAPS: u32 = 16;
 /// Steps through the segment map to the start of a block: 64 times 254
 /// segments.
 const MAX_STEPS: usize = 64;
-/// Pieces of an interpreter.
-const MAX_CODELETS: usize = 4096;
-/// Code begins at a multiple of this behind a codelet's header, bytes.
-const CODE_ALIGNMENT: u64 = 32;
 /// Kinds of blobs.
 const MAX_KINDS: usize = 256;
 
@@ -93,22 +91,12 @@ enum Kind {
     Other,
 }
 
-/// A piece of the interpreter.
-#[derive(Debug, Clone, Copy)]
-struct Codelet {
-    code: Range64,
-    is_entry: bool,
-}
-
-/// Addresses from the first up to the second.
-type Range64 = (u64, u64);
-
 /// A Java virtual machine in a process.
 #[derive(Debug)]
 pub struct HotSpot {
     heaps: Vec<Heap>,
     blob: blob::Fields,
-    codelets: Vec<Codelet>,
+    interpreter: Interpreter,
     names: names::Fields,
     /// By address of the text.
     kinds: FxHashMap<u64, Kind>,
@@ -120,14 +108,14 @@ impl HotSpot {
     pub fn open(base: u64, memory: &mut impl Memory) -> Option<Self> {
         let tables = Tables::read(base, memory)?;
         let heaps = heaps(&tables, memory)?;
-        let codelets = codelets(&tables, memory)?;
-        if heaps.is_empty() || codelets.is_empty() {
+        let interpreter = Interpreter::of(&tables, memory)?;
+        if heaps.is_empty() || interpreter.is_empty() {
             return None;
         }
         Some(Self {
             heaps,
             blob: blob::Fields::of(&tables)?,
-            codelets,
+            interpreter,
             names: names::Fields::of(&tables)?,
             kinds: FxHashMap::default(),
         })
@@ -140,9 +128,9 @@ impl HotSpot {
 
     /// The kind of code at an address.
     pub fn code_at(&mut self, pc: u64, memory: &mut impl Memory) -> Option<RuntimeCode> {
-        if let Some(codelet) = self.codelet(pc) {
+        if let Some(codelet) = self.interpreter.codelet(pc, memory) {
             return Some(RuntimeCode::Interpreter {
-                start: codelet.code.0,
+                start: codelet.code.start,
                 is_entry: codelet.is_entry,
             });
         }
@@ -164,13 +152,6 @@ impl HotSpot {
         let blob = self.blob.read(block, memory)?;
         let name = text(memory, blob.name).filter(|name| blob.has(pc) && !name.is_empty())?;
         Some((blob.start..blob.end, name))
-    }
-
-    /// The piece of the interpreter at an address.
-    fn codelet(&self, pc: u64) -> Option<&Codelet> {
-        let behind = self.codelets.partition_point(|it| it.code.0 <= pc);
-        let codelet = self.codelets.get(behind.checked_sub(1)?)?;
-        (pc < codelet.code.1).then_some(codelet)
     }
 
     fn blob_at(&mut self, block: u64, pc: u64, memory: &mut impl Memory) -> Option<RuntimeCode> {
@@ -280,34 +261,4 @@ fn heap_addresses(tables: &Tables, memory: &mut impl Memory) -> Option<Vec<u64>>
         heaps.push(word(memory, at?)?);
         Some(heaps)
     })
-}
-
-/// The interpreter's pieces by address.
-fn codelets(tables: &Tables, memory: &mut impl Memory) -> Option<Vec<Codelet>> {
-    let field = |name: &str| tables.field(name);
-    let queue = word(memory, field("AbstractInterpreter::_code")?)?;
-    let mut number = |name: &str| int(memory, queue.checked_add(field(name)?)?);
-    let first = number("StubQueue::_queue_begin")?;
-    let last = number("StubQueue::_queue_end")?;
-    let buffer = queue.checked_add(field("StubQueue::_stub_buffer")?)?;
-    let buffer = word(memory, buffer)?;
-    let header = tables.size("InterpreterCodelet")?;
-    let size = field("InterpreterCodelet::_size")?;
-    let description = field("InterpreterCodelet::_description")?;
-    let end = buffer.checked_add(last.into())?;
-    let mut at = buffer.checked_add(first.into())?;
-    let mut codelets = Vec::new();
-    while at < end && codelets.len() < MAX_CODELETS {
-        let size = int(memory, at.checked_add(size)?)?;
-        let name = word(memory, at.checked_add(description)?)?;
-        let is_entry = text(memory, name)?.starts_with("method entry point");
-        let code = at.checked_add(header)?;
-        let next = at.checked_add(size.into()).filter(|next| *next > code)?;
-        codelets.push(Codelet {
-            code: (code.checked_next_multiple_of(CODE_ALIGNMENT)?, next),
-            is_entry,
-        });
-        at = next;
-    }
-    Some(codelets)
 }
