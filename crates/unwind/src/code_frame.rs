@@ -263,6 +263,10 @@ pub(crate) fn epilogue(machine: Machine, pc: u64, read: &mut impl ReadCode) -> O
             // What looks whether a thread is to stop, as Java's does: the
             // stack is the same whether it goes on here or elsewhere.
             Mnemonic::Cmp | Mnemonic::Test | Mnemonic::Vzeroupper => {}
+            // What Java until 15 looks at, it loads the address of: mov N(%r15),%r10.
+            Mnemonic::Mov
+                if instruction.op0_register() == Register::R10
+                    && instruction.memory_base() == Register::R15 => {}
             _ if instruction.flow_control() == FlowControl::ConditionalBranch => {}
             _ => return None,
         }

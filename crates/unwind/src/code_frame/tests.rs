@@ -120,6 +120,13 @@ fn an_epilogue_tells_where_it_returns_to() {
     assert_eq!(found(5), sp(16, saved));
     assert_eq!(found(8), sp(0, Some(CallerFp::InRegister)));
     assert_eq!(epilogue(Machine::X86_64, AT, &mut reader(&code[..8])), None);
+    // Java's before 16: pop %rbp; mov 0x108(%r15),%r10; test %eax,(%r10); ret
+    let code = [0x5d, 0x4d, 0x8b, 0x97, 8, 1, 0, 0, 0x41, 0x85, 2, 0xc3];
+    let found = |from: u64| epilogue(Machine::X86_64, AT + from, &mut reader(&code));
+    assert_eq!(found(0), sp(8, Some(CallerFp::Saved(8))));
+    for at in [1, 8, 11] {
+        assert_eq!(found(at), sp(0, Some(CallerFp::InRegister)), "{at}");
+    }
 }
 
 #[test]
