@@ -789,19 +789,3 @@ fn who_says_no_receiver_is_told_what_to_type() {
     let line = "try: prof push perf.data --url URL";
     assert!(ended.stderr.contains(line), "{}", ended.stderr);
 }
-
-#[test]
-fn options_about_sending_need_a_receiver() {
-    // Beside -o, too, with which --push does not go.
-    for option in [
-        ["--every", "500ms"],
-        ["--service", "app"],
-        ["--label", "a=b"],
-    ] {
-        let more = ["--", "true"];
-        let ended = prof(&[&["record", "-o", "unsent.data"][..], &option, &more].concat());
-        assert_eq!(ended.code, 2, "{option:?}: {}", ended.stderr);
-        let says = ended.stderr.contains("with --push URL");
-        assert!(says, "{option:?}: {}", ended.stderr);
-    }
-}

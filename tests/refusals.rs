@@ -3,7 +3,7 @@
 //! never a wrong number.
 
 use crate::cures::cures;
-use crate::oracle::{Finished, compiled, have, may_record_all, scratch, skipped};
+use crate::oracle::{Finished, compiled, have, may_record_all, prof, scratch, skipped};
 use std::process::Command;
 
 const PROF: &str = env!("CARGO_BIN_EXE_prof");
@@ -368,4 +368,20 @@ fn memory_that_may_not_be_read_is_told_with_why_and_what_helps() {
         .output();
     let run = Finished::from(run.expect("prof starts")).succeeded("prof record");
     assert!(!run.stderr.contains("cannot read memory"), "{}", run.stderr);
+}
+
+#[test]
+fn options_about_sending_need_a_receiver() {
+    // Beside -o, too, with which --push does not go.
+    for option in [
+        ["--every", "500ms"],
+        ["--service", "app"],
+        ["--label", "a=b"],
+    ] {
+        let more = ["--", "true"];
+        let ended = prof(&[&["record", "-o", "unsent.data"][..], &option, &more].concat());
+        assert_eq!(ended.code, 2, "{option:?}: {}", ended.stderr);
+        let says = ended.stderr.contains("with --push URL");
+        assert!(says, "{option:?}: {}", ended.stderr);
+    }
 }

@@ -4,13 +4,15 @@
 //! The index of unwind information (`.eh_frame_hdr`) has where each part begins. A part
 //! of the same function is that into the midst of which several jumps lead.
 
-use crate::memory::{Memory, bytes, int};
+use crate::memory::{Memory, Pages, bytes, int};
 use std::ops::Range;
 
 /// The longest part that is looked through for jumps, bytes.
 const MAX_PART: u64 = 1 << 18;
 /// Jumps that lead into the midst of a part of the same function.
 const JUMPS: usize = 3;
+/// Targets whose part is looked for: a process may be made to have ever more.
+const MAX_LOOKS: usize = 256;
 /// Steps of a search among all parts of a file.
 const MAX_STEPS: u32 = 40;
 
@@ -61,12 +63,20 @@ impl UnwindIndex {
         let got = memory.read(part.start, &mut code);
         let leads_out = |target: &u64| !part.contains(target);
         let jumps = jumps(part.start, code.get(..got)?).filter(leads_out);
+        let memory = &mut Pages::new(memory);
         let mut counted: Vec<(Range<u64>, usize)> = Vec::new();
+        let mut looks = 0;
         for target in jumps {
             let known = counted.iter_mut().find(|(part, _)| part.contains(&target));
             if let Some((part, count)) = known {
                 *count += usize::from(part.start != target);
-            } else if let Some(part) = self.part_at(target, memory) {
+                continue;
+            }
+            looks += 1;
+            if looks > MAX_LOOKS {
+                break;
+            }
+            if let Some(part) = self.part_at(target, memory) {
                 let is_midst = part.start != target;
                 counted.push((part, usize::from(is_midst)));
             }

@@ -35,6 +35,9 @@ use switch::Switch;
 
 /// Instructions looked at for one place: a kernel of matrix products has 6000.
 const MAX_INSTRUCTIONS: usize = 1 << 14;
+/// Registers that functions of x86-64 may change, a bit for each of DWARF's numbers: all
+/// but `%rbx`, `%rbp`, `%rsp` and `%r12` to `%r15`.
+const CALLER_SAVED: u32 = 0xffff & !(1 << 3 | 1 << 6 | 1 << 7 | 0xf << 12);
 /// Bytes of the longest instruction.
 const MAX_LENGTH: usize = 15;
 /// Instructions of an epilogue: pops of all registers, and what frees locals.
@@ -629,7 +632,7 @@ impl State {
                     | Mnemonic::Cpuid
                     | Mnemonic::Syscall
             );
-            let is_kept = matches!(copy, 3 | 12..=15);
+            let is_kept = CALLER_SAVED >> copy & 1 == 0;
             !is_written && !may_write && (is_kept || !is_call)
         })
     }

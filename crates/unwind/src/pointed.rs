@@ -7,9 +7,9 @@ use crate::image::Image;
 
 /// The largest parts of a file that are read for addresses, in bytes: all that is
 /// loaded of it.
-const MAX_READ: u64 = 64 << 20;
+const MAX_READ: u64 = 16 << 20;
 /// Most places of a file.
-const MAX_PLACES: usize = 1 << 20;
+const MAX_PLACES: usize = 1 << 18;
 /// The largest distance from a place to what is asked for, in bytes.
 const FARTHEST: u64 = 1 << 16;
 

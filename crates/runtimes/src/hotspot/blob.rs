@@ -104,10 +104,11 @@ impl Fields {
 
     /// The blob in the block at an address.
     pub(super) fn read(&self, block: u64, memory: &mut impl Memory) -> Option<Blob> {
-        let mut used = [0];
-        memory.read(block.checked_add(self.used)?, &mut used);
         let at = block.checked_add(self.header)?;
-        let bytes = slice(memory, at, self.length)?;
+        let header = usize::try_from(self.header).ok()?;
+        let bytes = slice(memory, block, header.checked_add(self.length)?)?;
+        let is_used = bytes.get(usize::try_from(self.used).ok()?) == Some(&1);
+        let bytes = bytes.get(header..)?;
         let field = |field: u64| bytes.get(usize::try_from(field).ok()?..);
         let word = |at: u64| field(at)?.first_chunk().map(|it| u64::from_le_bytes(*it));
         let int = |at: u64| field(at)?.first_chunk().map(|it| i32::from_le_bytes(*it));
@@ -117,7 +118,7 @@ impl Fields {
             false => word(field),
         };
         let blob = Blob {
-            is_used: used == [1],
+            is_used,
             name: word(self.name)?,
             start: place(self.code)?,
             end: place(self.end)?,

@@ -11,16 +11,13 @@
 
 use super::kept::written_by;
 use super::returns::{At, Kept, Way, frame_of, is_plain_return};
-use super::{CodeFrame, ReadCode, begins_function, decode};
+use super::{CALLER_SAVED, CodeFrame, ReadCode, begins_function, decode};
 use crate::Machine;
 use iced_x86::{FlowControl, InstructionInfoFactory, Mnemonic};
 use rustc_hash::FxHashMap;
 
 /// Instructions looked at for one place.
 const MAX_INSTRUCTIONS: usize = 4096;
-/// Registers that functions may change, a bit for each of DWARF's numbers: all but
-/// `%rbx`, `%rbp`, `%rsp` and `%r12` to `%r15`.
-const CALLER_SAVED: u32 = 0xffff & !(1 << 3 | 1 << 6 | 1 << 7 | 0xf << 12);
 
 /// The frame at the place `pc` of x86-64 code, if all ways from there that come to a
 /// return agree on it. The stack pointer is `beyond_16` above a multiple of 16 there.

@@ -1,6 +1,6 @@
 //! Where a `switch` goes on: a jump through a table of addresses.
 
-use super::{ReadCode, dwarf, has_immediate, immediate};
+use super::{CALLER_SAVED, ReadCode, dwarf, has_immediate, immediate};
 use iced_x86::{FlowControl, Instruction, Mnemonic, OpKind, Register};
 
 /// Most entries of a table.
@@ -9,8 +9,6 @@ const MAX_CASES: u64 = 1024;
 const MAX_TO_JUMP: u8 = 16;
 /// The largest distance from a jump to where it goes, in bytes.
 const FARTHEST: u64 = 1 << 20;
-/// Registers that calls change, by their numbers in DWARF.
-const CALLER_SAVED: [usize; 9] = [0, 1, 2, 4, 5, 8, 9, 10, 11];
 
 /// Where the cases of a `switch` are told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,10 +67,9 @@ impl Switch {
                 return self;
             }
             Mnemonic::Call => {
-                for number in CALLER_SAVED {
-                    if let Some(loaded) = self.loaded.get_mut(number) {
-                        *loaded = 0;
-                    }
+                let loaded = self.loaded.iter_mut().enumerate();
+                for (_, loaded) in loaded.filter(|(number, _)| CALLER_SAVED >> number & 1 == 1) {
+                    *loaded = 0;
                 }
                 return self;
             }
