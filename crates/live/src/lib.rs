@@ -56,6 +56,7 @@ mod replay;
 mod slot_history;
 mod snapshots;
 mod spares;
+mod stack_starts;
 mod stacks;
 mod summary;
 mod thread_sample;
@@ -74,6 +75,7 @@ pub use mapped_dsos::{Inode, MappedDso, MappedDsoId, MappedDsos, is_anonymous, r
 pub use memory::{MemorySnapshot, TargetMemory};
 pub use processes::{ForkEvent, MapEvent, Processes};
 pub use spares::Spares;
+pub use stack_starts::StackStarts;
 pub use stacks::{Beyond, OpenFile, StackUnwinder, UserState, is_build, open_elf, own_vdso};
 pub use summary::LiveSummary;
 pub use unwinder::{LiveUnwinder, Switches};

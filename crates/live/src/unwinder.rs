@@ -9,6 +9,7 @@ use super::left_out::{self, LeftOut};
 use super::memory::{MemorySnapshot, TargetMemory};
 use super::outbox::{Candidate, Ended, Outbox};
 use super::snapshots::Snapshots;
+use super::stack_starts::StackStarts;
 use super::summary::LiveSummary;
 use super::thread_sample::{Naming, ThreadSample};
 use super::user_chain::{ChainRecord, UserChain};
@@ -24,6 +25,7 @@ use prof_unwind::Machine;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// Drains for which the processes count as busy after one used memory beyond
 /// a copied piece, or started, or mapped code.
@@ -202,6 +204,12 @@ impl LiveUnwinder {
     /// since this was last called: what these threads run was read before.
     pub fn take_named(&mut self) -> Vec<(i32, u64)> {
         std::mem::take(&mut self.named)
+    }
+
+    /// Where the stacks of threads start, as far as that is known by now: what lies
+    /// above need not be in the records.
+    pub fn stack_starts(&self) -> Arc<StackStarts> {
+        Arc::clone(&self.chains.starts)
     }
 
     /// The attr of event `index` as the file's header must have it: it

@@ -395,6 +395,7 @@ impl<'a> Unwound<'a> {
                 witness
                     .map(|it| WitnessSamples::new(&it.attr, it.ids(), opened))
                     .unwrap_or_default(),
+                unwinding.stack_starts(),
             )),
             unwinding: Some(unwinding),
             deep,

@@ -3,17 +3,20 @@
 //!
 //! The kernel reserves the whole dump in the ring, however little of the
 //! stack there was to copy. Where the dump only goes to the unwinder, what is
-//! not valid need not be copied out of the ring. And where the unwinder cannot
+//! not valid or lies above the stack's start need not be copied out of the ring. And where the unwinder cannot
 //! keep up, a sample with less of its stack is better than none.
 //!
 //! Of a software event that several recorders count the kernel makes one
 //! sample for all of them (`do_perf_sw_event`), as long as what each asked for
 //! together: behind the fields of ours then stands what was in the ring before.
 
+use crate::unwinding::MACHINE;
 use crate::witness::{WitnessSamples, shares_samples};
-use prof_abi::{ByteOrder, RecordType};
+use prof_abi::{ByteOrder, Misc, RecordType};
+use prof_live::StackStarts;
 use prof_perfdata::write::{EventDescription, shorten_user_stack};
-use prof_perfdata::{Event, Events, Record};
+use prof_perfdata::{Event, Events, Record, Sample};
+use std::sync::Arc;
 
 /// Shortens samples of the events it was made for.
 #[derive(Debug)]
@@ -25,16 +28,22 @@ pub(crate) struct Trim {
 }
 
 /// What becomes of stack dumps.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug)]
 enum Dumps {
-    Shortened,
+    /// To what is valid and may be needed, by where stacks start.
+    Shortened(Arc<StackStarts>),
     Kept,
 }
 
 impl Trim {
     /// Of samples that are unwound. Records of `witness` only served to read stacks.
-    pub(crate) fn new(opened: &[EventDescription], witness: WitnessSamples) -> Self {
-        Self::of((opened, witness), Dumps::Shortened)
+    /// What lies above the start of a stack is left out, too.
+    pub(crate) fn new(
+        opened: &[EventDescription],
+        witness: WitnessSamples,
+        starts: Arc<StackStarts>,
+    ) -> Self {
+        Self::of((opened, witness), Dumps::Shortened(starts))
     }
 
     /// Of samples that are written as they are; `None` where none can have anything
@@ -66,6 +75,9 @@ impl Trim {
     pub(crate) fn append(&self, record: &[u8], most: usize, out: &mut Vec<u8>) {
         if !self.witness.is_empty() && self.append_of_witness(record, out) {
             return;
+        }
+        if let Dumps::Shortened(starts) = &self.dumps {
+            forget_starts(record, starts);
         }
         if self.append_trimmed(record, most, out).is_none() {
             out.extend_from_slice(record);
@@ -124,18 +136,48 @@ impl Trim {
             }
             return Some(());
         }
-        let is_unwound = self.dumps == Dumps::Shortened;
-        (is_unwound && shorten_user_stack(&sample, most, out)).then_some(())
+        let Dumps::Shortened(starts) = &self.dumps else {
+            return None;
+        };
+        let most = match needed(&sample, starts) {
+            Some(needed) => most.min(needed),
+            None => most,
+        };
+        shorten_user_stack(&sample, most, out).then_some(())
+    }
+}
+
+/// Bytes that may be needed of a sample's stack, a multiple of 8, where that is known.
+fn needed(sample: &Sample<'_>, starts: &StackStarts) -> Option<usize> {
+    let sp = sample.regs_user()?.get(MACHINE.sp_of_perf())?;
+    usize::try_from(starts.needed(sample.tid()?, sp)?).ok()
+}
+
+/// A thread that begins, ends or runs another program has another stack from then on.
+fn forget_starts(record: &[u8], starts: &StackStarts) {
+    let order = ByteOrder::NATIVE;
+    let misc = || Misc(order.u16(record, 4).unwrap_or(0));
+    // struct perf_event_header, then pid, ppid, tid of a task, pid, tid of a name.
+    let tid_at = match order.u32(record, 0).map(RecordType) {
+        Some(RecordType::FORK | RecordType::EXIT) => 16,
+        Some(RecordType::COMM) if misc().has(Misc::COMM_EXEC) => 12,
+        _ => return,
+    };
+    if let Some(tid) = order.u32(record, tid_at) {
+        starts.forget(tid.cast_signed());
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::Trim;
+    use crate::unwinding::MACHINE;
     use crate::witness::WitnessSamples;
-    use prof_abi::{ByteOrder, EventAttr, RecordType, SampleType};
+    use prof_abi::{ByteOrder, EventAttr, Misc, RecordType, SampleType};
+    use prof_live::StackStarts;
     use prof_perfdata::write::{EventDescription, SampleEncoder, SampleFields};
     use prof_perfdata::{Event, Events, Record, Sample};
+    use std::sync::Arc;
 
     fn attr() -> EventAttr {
         EventAttr {
@@ -179,7 +221,7 @@ mod tests {
             ..EventAttr::default()
         };
         let witness = WitnessSamples::new(&of_witness, vec![9, 7], std::slice::from_ref(&opened));
-        let trim = Trim::new(&[opened], witness);
+        let trim = Trim::new(&[opened], witness, Arc::default());
         let record = |kind: RecordType, words: &[u64]| -> Vec<u8> {
             let size = 8 + 8 * words.len() as u16;
             let mut record = kind.0.to_ne_bytes().to_vec();
@@ -214,7 +256,7 @@ mod tests {
             ids: vec![1],
             name: String::new(),
         };
-        let trim = Trim::new(&[opened], WitnessSamples::default());
+        let trim = Trim::new(&[opened], WitnessSamples::default(), Arc::default());
         let mut events = Events::new(ByteOrder::NATIVE);
         events.push(Event::new(attr(), vec![1]));
         const ALL: usize = usize::MAX;
@@ -238,6 +280,71 @@ mod tests {
     }
 
     #[test]
+    fn what_lies_above_the_start_of_a_stack_is_left_out() {
+        const SP: u64 = 0x7f00_0000_0000;
+        let attr = EventAttr {
+            sample_type: SampleType::TID | attr().sample_type,
+            sample_regs_user: 1 << MACHINE.sp_of_perf(),
+            ..attr()
+        };
+        let opened = EventDescription {
+            attr: attr.clone(),
+            ids: vec![1],
+            name: String::new(),
+        };
+        let fields = SampleFields {
+            pid: 7,
+            tid: 8,
+            regs_user: (2, &[SP]),
+            stack_user: &[5; 4096],
+            ..SampleFields::default()
+        };
+        let mut record = Vec::new();
+        SampleEncoder::new(&attr)
+            .encode(&fields, &mut record)
+            .expect("short");
+        let starts = Arc::new(StackStarts::default());
+        let trim = Trim::new(
+            std::slice::from_ref(&opened),
+            WitnessSamples::default(),
+            starts.clone(),
+        );
+        let kept = || {
+            let mut out = Vec::new();
+            trim.append(&record, usize::MAX, &mut out);
+            record.len() - out.len()
+        };
+        assert_eq!(kept(), 0);
+        starts.tell(8, SP + 1024);
+        let needed = starts.needed(8, SP).expect("known");
+        assert_eq!(kept() as u64, 4096 - needed);
+        // Of another stack all is kept.
+        starts.tell(8, SP - 1024);
+        assert_eq!(kept(), 0);
+        let record_of = |kind: RecordType, misc: u16, words: &[u32]| -> Vec<u8> {
+            let mut record = kind.0.to_ne_bytes().to_vec();
+            let size = 8 + 4 * words.len() as u16;
+            record.extend([misc, size].iter().flat_map(|half| half.to_ne_bytes()));
+            record.extend(words.iter().flat_map(|word| word.to_ne_bytes()));
+            record
+        };
+        // pid, ppid, tid, ptid, time of a task; pid, tid of a name.
+        let task = [7, 1, 8, 1, 0, 0];
+        let cases = [
+            (RecordType::FORK, 0, &task[..], true),
+            (RecordType::EXIT, 0, &task[..], true),
+            (RecordType::COMM, Misc::COMM_EXEC.0, &[7, 8, 0, 0], true),
+            (RecordType::COMM, 0, &[7, 8, 0, 0], false),
+            (RecordType::EXIT, 0, &[8, 8, 9, 8, 0, 0], false),
+        ];
+        for (kind, misc, words, is_forgotten) in cases {
+            starts.tell(8, SP + 1024);
+            trim.append(&record_of(kind, misc, words), usize::MAX, &mut Vec::new());
+            assert_eq!(starts.needed(8, SP).is_none(), is_forgotten, "{kind:?}");
+        }
+    }
+
+    #[test]
     fn what_is_behind_the_fields_is_left_out() {
         let opened = EventDescription {
             attr: attr(),
@@ -250,7 +357,7 @@ mod tests {
         let size = grown.len() as u16;
         grown[6..8].copy_from_slice(&size.to_ne_bytes());
         let opened = std::slice::from_ref(&opened);
-        let unwound = Trim::new(opened, WitnessSamples::default());
+        let unwound = Trim::new(opened, WitnessSamples::default(), Arc::default());
         let as_it_is = Trim::of((opened, WitnessSamples::default()), super::Dumps::Kept);
         let mut shorter = Vec::new();
         unwound.append(&sample(16), usize::MAX, &mut shorter);

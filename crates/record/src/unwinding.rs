@@ -12,7 +12,7 @@ use crate::runtime_code;
 use crate::snapshots::Snapshots;
 use crate::waits::{self, FIRST_ARGUMENT};
 use prof_abi::{AttrFlags, EventAttr, SampleType};
-use prof_live::{LiveSummary, LiveUnwinder, Switches, TargetMemory};
+use prof_live::{LiveSummary, LiveUnwinder, StackStarts, Switches, TargetMemory};
 use prof_perfdata::write::{EventDescription, UserChainRewriter};
 use prof_profile::several;
 use prof_sys::limits::{Limit, Resource};
@@ -24,7 +24,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// The machine that this program was built for.
-const MACHINE: Machine = if cfg!(target_arch = "aarch64") {
+pub(crate) const MACHINE: Machine = if cfg!(target_arch = "aarch64") {
     Machine::Aarch64
 } else {
     Machine::X86_64
@@ -127,6 +127,11 @@ impl Unwinding {
     /// since this was last called.
     pub(crate) fn take_named(&mut self) -> Vec<(i32, u64)> {
         self.unwinder.take_named()
+    }
+
+    /// Where stacks start, for who copies records out of rings.
+    pub(crate) fn stack_starts(&self) -> Arc<StackStarts> {
+        self.unwinder.stack_starts()
     }
 
     /// No more records come: `out` gets what was held back.

@@ -33,11 +33,6 @@ pub(crate) const FLUSH_EVERY: Duration = Duration::from_millis(200);
 /// allocator goes back to the system: what a busy moment needed is not to stay for
 /// the rest of a long recording.
 const TRIM_EVERY: Duration = Duration::from_secs(10);
-/// A buffer larger than this is not kept for reuse, bytes. That of a drain of
-/// two CPUs with deep stacks has 2 MiB, and fresh memory costs as much as to
-/// copy it.
-const MOST_SPARE: usize = 4 << 20;
-
 /// Drains without records after which no chain is on trial.
 const MOST_PRESSES: u32 = 32;
 
@@ -405,9 +400,7 @@ impl Writing<'_> {
 
     fn give_back(&self, records: Vec<u8>, pieces: &Receiver) {
         self.shared.taken(records.len());
-        if records.capacity() <= MOST_SPARE {
-            pieces.give_back(records);
-        }
+        pieces.give_back(records);
     }
 
     /// Goes on in another file where that is due.

@@ -31,6 +31,14 @@ impl Machine {
         }
     }
 
+    /// Number of the stack pointer in samples (`asm/perf_regs.h`).
+    pub const fn sp_of_perf(self) -> u32 {
+        match self {
+            Self::X86_64 | Self::X86 => 7,
+            Self::Aarch64 => 31,
+        }
+    }
+
     /// DWARF number of the frame pointer, where one is kept.
     pub(crate) const fn fp(self) -> u8 {
         match self {

@@ -15,6 +15,7 @@ use crate::links::{Call, Link, Links};
 use crate::memory::{SparePieces, TargetMemory};
 use crate::nearby::Lines;
 use crate::outbox::{Trial, Verdict};
+use crate::stack_starts::{StackStarts, Told};
 use crate::stacks::{OpenFile, StackUnwinder};
 use crate::thread_sample::ThreadSample;
 use crate::threads::{Threads, Whose};
@@ -26,6 +27,7 @@ use named::{FrameAt, Names};
 use prof_profile::{Avma, ChainEnd};
 use prof_unwind::Cursor;
 use std::ops::Range;
+use std::sync::Arc;
 use walk::{Walk, straight_slots};
 
 /// How a chain ended.
@@ -40,6 +42,8 @@ pub(super) struct Chains<F, M> {
     pub(super) stacks: StackUnwinder<F>,
     memory: M,
     threads: Threads,
+    /// For whoever copies samples.
+    pub(super) starts: Arc<StackStarts>,
     links: Links,
     /// Number of the current drain; what is read now was not yet there in
     /// the samples of this one.
@@ -85,6 +89,7 @@ impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
             stacks: StackUnwinder::new(open),
             memory,
             threads: Threads::default(),
+            starts: Arc::default(),
             links: Links::default(),
             drain: 1,
             last_beyond: 0,
@@ -244,6 +249,13 @@ impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
         };
         let decided = walk.run(found);
         self.part = walk.reach(&decided, &mut self.reached);
+        if decided.end == ChainEnd::Root {
+            match walk.outer.is_whole() {
+                Told::Is(start) => self.starts.tell(sample.tid, start),
+                Told::IsNot => self.starts.forget(sample.tid),
+                Told::Nothing => {}
+            }
+        }
         self.scratch = walk.inner;
         self.scratch.clear();
         self.threads.count(Whose::of(sample), self.drain);

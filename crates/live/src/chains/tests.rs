@@ -6,6 +6,7 @@ use crate::mapped_dsos::MappedDso;
 use crate::memory::{PIECE, TargetMemory};
 use crate::outbox::Verdict;
 use crate::processes::{MapEvent, Processes};
+use crate::stack_starts::ALIKE;
 use crate::stacks::{OpenFile, UserState};
 use crate::thread_sample::{Naming, ThreadSample};
 use crate::threads::Whose;
@@ -202,6 +203,24 @@ fn what_was_copied_whole_needs_nothing_of_the_process() {
         trial: None,
     };
     assert_eq!((decided, fixture.process.reads.get()), (proven, 0));
+}
+
+#[test]
+fn where_all_chains_end_is_told_to_who_copies() {
+    let mut fixture = Fixture::new();
+    let all = stack().len();
+    let needed = |fixture: &Fixture| fixture.chains.starts.needed(7, STACK);
+    (1..ALIKE).for_each(|_| drop(fixture.sample(all)));
+    assert_eq!(needed(&fixture), None);
+    fixture.sample(all);
+    // The margin is beyond: all of the stack is needed here.
+    let told = needed(&fixture).expect("told");
+    assert!((all as u64..all as u64 + 512).contains(&told), "{told}");
+    // Another stack, on which the thread runs in turns.
+    let end = 16 * 20;
+    fixture.process.stack.borrow_mut()[end..end + 16].fill(0);
+    assert_eq!(fixture.sample(all).1.end, ChainEnd::Root);
+    assert_eq!(needed(&fixture), None);
 }
 
 #[test]

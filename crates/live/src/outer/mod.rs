@@ -26,6 +26,7 @@ use super::frames::{Frames, Return};
 use super::known_frame::Known;
 use super::popped::Popped;
 use super::slot_history::SlotHistory;
+use super::stack_starts::{SeenStart, Told};
 use prof_unwind::{Base, FpFrom};
 use returned::Returned;
 use rustc_hash::FxHashMap;
@@ -76,6 +77,8 @@ pub(super) struct OuterFrames {
     steady: usize,
     /// The same of frames that the thread left, as long as they stay in their places.
     returned: Returned,
+    /// Where whole chains end.
+    start: SeenStart,
 }
 
 impl OuterFrames {
@@ -123,6 +126,14 @@ impl OuterFrames {
         }
         self.popped.known_are(self.frames.len());
         self.extend_prefixes();
+    }
+
+    /// The chain of all frames is whole: says what that tells of the stack's start.
+    pub(super) fn is_whole(&mut self) -> Told {
+        match self.frames.first() {
+            Some(outermost) => self.start.ended_at(outermost.sp),
+            None => Told::Nothing,
+        }
     }
 
     /// Frames were added.
