@@ -182,6 +182,9 @@ fn by_code(
     if let Some(caller) = freeing(unwinder, registers, process) {
         return Some(caller);
     }
+    if let Some(caller) = making_frame(unwinder, registers, process) {
+        return Some(caller);
+    }
     match code {
         // push %rbp; endbr64 and endbr32; ret; rep ret.
         [0x55, ..] | [0xf3, 0x0f, 0x1e, 0xfa | 0xfb, ..] | [0xc3 | 0xc2, ..] | [0xf3, 0xc3, ..] => {
@@ -195,6 +198,28 @@ fn by_code(
         [0x5d, 0xc3, ..] => popped(unwinder, registers, 1, process),
         _ => without_frame(unwinder, registers, process),
     }
+}
+
+/// The caller of a function that has saved the frame pointer, and is about to set its
+/// own: what it saved still is in the register.
+fn making_frame(
+    unwinder: &Unwinder,
+    registers: &Registers,
+    process: &mut impl Process,
+) -> Option<Caller> {
+    if registers.machine() != Machine::X86_64 {
+        return None;
+    }
+    let above = code_frame::fp_to_be(registers.pc(), &mut made::reader(process))?;
+    let saved = registers.sp().checked_add(u64::try_from(above).ok()?)?;
+    let fp = registers.fp()?;
+    (process.word(saved, 8)? == fp).then_some(())?;
+    let slot = saved.checked_add(8)?;
+    let mut caller = *registers;
+    caller.set_pc(process.word(slot, 8)?);
+    caller.set(Machine::X86_64.sp(), slot.checked_add(8)?);
+    let found = Caller::found(caller, FpFrom::Memory(saved), slot);
+    follows_call(unwinder, &found.registers, process).then_some(found)
 }
 
 /// The caller of a function at its end that frees its arguments.
@@ -321,6 +346,34 @@ mod tests {
         assert!(stepped.is_ok() && cursor.pc() == CODE + 0x80);
         assert_eq!(cursor.registers().sp(), STACK + 16);
         assert_eq!(cursor.registers().fp(), Some(STACK + 32));
+    }
+
+    #[test]
+    fn a_function_that_is_about_to_set_its_frame_pointer_is_not_skipped() {
+        // push %rbp; push %rbx; sub $8,%rsp; lea 16(%rsp),%rbp
+        let begins = [0x55, 0x53, 0x48, 0x83, 0xec, 8, 0x48, 0x8d, 0x6c, 0x24, 16];
+        let fp = STACK + 48;
+        for (at, above) in [(0, None), (1, Some(0)), (2, Some(1)), (6, Some(2))] {
+            let pushed = above.map_or(0, |above| above + 1);
+            let mut stack = vec![0; pushed];
+            stack.extend([CODE + 0x80, 0, 0]);
+            stack.resize(8, 0);
+            stack[6..].copy_from_slice(&[STACK + 96, CODE + 0x300]);
+            if let Some(above) = above {
+                stack[above] = fp;
+            }
+            let mut registers = Registers::new(Machine::X86_64, CODE + 0x200 + at, STACK);
+            registers.set(6, fp);
+            let mut cursor = Cursor::innermost(registers);
+            let called_outside = (0x2fb, CALL.1);
+            let code = [CALL, called_outside, (0x200, &begins)];
+            let mut process = FakeProcess::with_code(stack, &code);
+            let stepped = Unwinder::default().step(&mut cursor, &mut process);
+            assert!(stepped.is_ok() && cursor.pc() == CODE + 0x80, "{at}");
+            let sp = STACK + 8 * (pushed as u64 + 1);
+            assert_eq!(cursor.registers().sp(), sp, "{at}");
+            assert_eq!(cursor.registers().fp(), Some(fp));
+        }
     }
 
     #[test]

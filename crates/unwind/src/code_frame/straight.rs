@@ -1,6 +1,6 @@
 //! Code of one function, read from one end to the other.
 
-use super::{CallerFp, CodeFrame, MAX_AROUND, ReadCode, Slot, ahead, decode};
+use super::{CallerFp, CodeFrame, MAX_AROUND, ReadCode, Slot, ahead, decode, has_immediate};
 use crate::Machine;
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, Register};
 
@@ -69,6 +69,41 @@ pub(crate) fn has_frame_made(pc: u64, read: &mut impl ReadCode) -> bool {
         }
     }
     false
+}
+
+/// Where x86-64 code is about to point its frame pointer, in bytes above the stack
+/// pointer at `pc`: `lea N(%rsp),%rbp` or `mov %rsp,%rbp`, behind nothing but what
+/// makes room on the stack (`push`, `sub`). Compilers that put locals below the saved
+/// frame pointer first make the room (.NET's). Negative if that is yet to be pushed.
+pub(crate) fn fp_to_be(pc: u64, read: &mut impl ReadCode) -> Option<i64> {
+    const WORD: i64 = 8;
+    let (mut at, mut sp) = (pc, 0_i64);
+    for _ in 0..MAX_AROUND {
+        let instruction = decode(Machine::X86_64, at, read)?;
+        at = instruction.next_ip();
+        let target = match instruction.op0_kind() {
+            OpKind::Register => instruction.op0_register(),
+            _ => Register::None,
+        };
+        match (instruction.mnemonic(), target) {
+            (Mnemonic::Push, register) if register.is_gpr64() => sp -= WORD,
+            (Mnemonic::Sub, Register::RSP) if has_immediate(&instruction) => {
+                sp = sp.checked_sub(instruction.immediate(1).cast_signed())?;
+            }
+            (Mnemonic::Mov, Register::RBP) if instruction.op1_kind() == OpKind::Register => {
+                return (instruction.op1_register() == Register::RSP).then_some(sp);
+            }
+            (Mnemonic::Lea, Register::RBP) => {
+                let is_plain = instruction.memory_base() == Register::RSP
+                    && instruction.memory_index() == Register::None;
+                let above = instruction.memory_displacement64().cast_signed();
+                return is_plain.then(|| sp.checked_add(above)).flatten();
+            }
+            (Mnemonic::Vzeroupper | Mnemonic::Nop | Mnemonic::Endbr64, _) => {}
+            _ => return None,
+        }
+    }
+    None
 }
 
 /// The frame of the x86-64 code at `pc`, if what follows takes it down by the frame
@@ -148,7 +183,7 @@ pub fn is_straight(from: u64, to: u64, mut read: impl FnMut(u64, &mut [u8]) -> u
 
 #[cfg(test)]
 mod tests {
-    use super::{has_frame_made, is_straight, keeps_on_stack, taken_down_by_fp};
+    use super::{fp_to_be, has_frame_made, is_straight, keeps_on_stack, taken_down_by_fp};
     use crate::code_frame::tests::reader;
 
     const AT: u64 = 0x1000;
@@ -194,6 +229,25 @@ mod tests {
         assert!(is_made(0, &[&[0x33, 0xdb], &made[5..]].concat()));
         assert!(!is_made(0, &[&made[..5], &made[15..]].concat()));
         assert!(!is_made(0, &made[..15]));
+    }
+
+    #[test]
+    fn a_frame_pointer_that_is_yet_to_be_set_has_its_place() {
+        // push %rbp; push %r15; push %rbx; sub $16,%rsp; lea 0x20(%rsp),%rbp
+        let begins = [
+            0x55, 0x41, 0x57, 0x53, 0x48, 0x83, 0xec, 0x10, 0x48, 0x8d, 0x6c, 0x24, 0x20,
+        ];
+        let to_be = |from: u64, code: &[u8]| fp_to_be(AT + from, &mut reader(code));
+        for (from, above) in [(0, -8), (1, 0), (3, 8), (4, 16), (8, 32)] {
+            assert_eq!(to_be(from, &begins), Some(above), "{from}");
+        }
+        // vzeroupper; mov %rsp,%rbp
+        assert_eq!(to_be(0, &[0xc5, 0xf8, 0x77, 0x48, 0x89, 0xe5]), Some(0));
+        // mov (%rdi),%rbp as its funclets do; lea 8(%rsp,%rax),%rbp; ret.
+        assert_eq!(to_be(0, &[0x48, 0x8b, 0x2f]), None);
+        assert_eq!(to_be(0, &[0x48, 0x8d, 0x6c, 0x04, 0x08]), None);
+        assert_eq!(to_be(0, &[0xc3]), None);
+        assert_eq!(to_be(0, &begins[..8]), None);
     }
 
     #[test]
