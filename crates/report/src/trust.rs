@@ -536,7 +536,8 @@ pub fn unnamed(reason: UnnamedReason) -> (&'static str, &'static str) {
         ),
         UnnamedReason::FileDamaged => (
             "the file is not readable as ELF",
-            "a runtime's own image (sbcl.core) has no names; a program is to be installed again",
+            "a runtime's own image (sbcl.core) has no names, and .NET's libraries have them with \
+             DOTNET_ReadyToRun=0 DOTNET_PerfMapEnabled=1; a program is to be installed again",
         ),
         UnnamedReason::NoSymbolThere => (
             "the file has no symbol at their address",
@@ -551,7 +552,7 @@ pub fn unnamed(reason: UnnamedReason) -> (&'static str, &'static str) {
             "the code was made at run time, and no list of its functions was found",
             "let the runtime write a perf map or jitdump (node --perf-basic-prof, deno \
              --v8-flags=--perf-basic-prof, BUN_JSC_useJITDump=1 bun, erl +JPperf true, mono \
-             --jitmap, java -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit) or tell \
+             --jitmap, DOTNET_PerfMapEnabled=1 dotnet, java -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit) or tell \
              debuggers (php -d opcache.jit_debug=256)",
         ),
         UnnamedReason::NotInPerfMap => (

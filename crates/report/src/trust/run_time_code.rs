@@ -14,12 +14,17 @@ struct Runtime {
     names: &'static str,
 }
 
-const RUNTIMES: [Runtime; 7] = [
+const RUNTIMES: [Runtime; 8] = [
     Runtime {
         file: "libjvm.so",
         // With frame pointers fewer are whole than the recorder makes.
         stacks: "",
         names: "java -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit",
+    },
+    Runtime {
+        file: "libcoreclr.so",
+        stacks: "",
+        names: "DOTNET_PerfMapEnabled=1 dotnet",
     },
     Runtime {
         file: "node",
@@ -122,6 +127,7 @@ mod tests {
         };
         for (file, runtime) in [
             ("libjvm.so", "libjvm.so"),
+            ("libcoreclr.so", "libcoreclr.so"),
             ("beam.smp", "beam"),
             ("mono-sgen", "mono"),
             ("php8.2", "php"),

@@ -162,6 +162,8 @@ fn the_runtime_that_was_sampled_is_told_how_to_help() {
     assert_eq!(cures("mono-sgen", 5), [mono, "run mono --jitmap"]);
     assert_eq!(cures("mono-sgen", 0), [mono]);
     assert_eq!(cures("node", 5), ["", "run node --perf-basic-prof"]);
+    let dotnet = "run DOTNET_PerfMapEnabled=1 dotnet";
+    assert_eq!(cures("libcoreclr.so", 5), ["", dotnet]);
     let all = cures("app", 5);
     assert!(
         all.iter().all(|cure| cure.contains("erl +JPperf true")),
