@@ -14,7 +14,7 @@
 //! ```
 //!
 //! Layouts: `Include/internal/pycore_frame.h` and `Include/cpython` of 3.11 to
-//! 3.14, builds with a global lock, 64 bits.
+//! 3.15, builds with a global lock, 64 bits.
 
 use crate::elf::Exports;
 use crate::memory::{Memory, int, slice, word};
@@ -116,6 +116,8 @@ const V3_14: Layout = Layout {
     boundary: Boundary::OwnFrames(74),
     ..V3_13
 };
+/// As 3.14 has it; where the rest is, it tells itself.
+const V3_15: Layout = V3_14;
 
 /// Where a version tells debuggers about its layout (`_Py_DebugOffsets`): places of
 /// members of a thread and of a frame.
@@ -141,6 +143,13 @@ const TOLD_3_14: Told = Told {
     chunk: 232,
     previous: 256,
     code: 264,
+};
+const TOLD_3_15: Told = Told {
+    current: 208,
+    native_id: 248,
+    chunk: 256,
+    previous: 320,
+    code: 328,
 };
 
 impl Layout {
@@ -192,6 +201,7 @@ impl CPython {
             0x030c => V3_12,
             0x030d => V3_13.told_by(runtime, TOLD_3_13, memory)?,
             0x030e => V3_14.told_by(runtime, TOLD_3_14, memory)?,
+            0x030f => V3_15.told_by(runtime, TOLD_3_15, memory)?,
             _ => return None,
         };
         let (eval, length) = exports.find_sized("_PyEval_EvalFrameDefault", memory)?;
@@ -362,7 +372,7 @@ impl CPython {
 
 #[cfg(test)]
 mod tests {
-    use super::{CPython, V3_11, V3_12, V3_13, V3_14};
+    use super::{CPython, Current, TOLD_3_14, TOLD_3_15, V3_11, V3_12, V3_13, V3_14, V3_15};
     use crate::memory::tests::Image;
 
     #[test]
@@ -423,11 +433,39 @@ mod tests {
 
     impl CPython {
         /// One of each version, whose interpreters are listed at an address.
-        pub(crate) fn of_each_layout(interpreters: u64) -> [Self; 4] {
-            [V3_11, V3_12, V3_13, V3_14].map(|layout| Self {
+        pub(crate) fn of_each_layout(interpreters: u64) -> [Self; 5] {
+            [V3_11, V3_12, V3_13, V3_14, V3_15].map(|layout| Self {
                 interpreters,
                 ..python(layout)
             })
+        }
+    }
+
+    #[test]
+    fn a_version_tells_where_its_members_are() {
+        // As `_Py_DebugOffsets` of the headers has them: interpreters, the next one and its
+        // threads, then current_frame, native_thread_id, datastack_chunk, previous and
+        // executable.
+        let of_3_14 = [208, 224, 232, 256, 264];
+        let of_3_15 = [208, 248, 256, 320, 328];
+        for (version, told, places) in [(V3_14, TOLD_3_14, of_3_14), (V3_15, TOLD_3_15, of_3_15)] {
+            let mut offsets = vec![0; 64];
+            offsets[0] = u64::from_le_bytes(*b"xdebugpy");
+            let all = [40, 64, 72].into_iter().chain(places);
+            for (number, at) in all.enumerate() {
+                offsets[at / 8] = 1000 + number as u64;
+            }
+            let mut image = Image(vec![words(0x1000, &offsets)]);
+            let layout = version.told_by(0x1000, told, &mut image).expect("told");
+            let first = [layout.interpreters, layout.next_interpreter, layout.threads];
+            assert_eq!(first, [1000, 1001, 1002]);
+            assert!(matches!(layout.current, Current::Direct(1003)));
+            let rest = [layout.native_id, layout.chunk, layout.previous, layout.code];
+            assert_eq!(rest, [1004, 1005, 1006, 1007]);
+            // Without a global lock frames are counted otherwise.
+            offsets[2] = 1;
+            let mut image = Image(vec![words(0x1000, &offsets)]);
+            assert!(version.told_by(0x1000, told, &mut image).is_none());
         }
     }
 
