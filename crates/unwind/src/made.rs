@@ -77,11 +77,13 @@ pub(crate) fn caller(
             in_interpreter(registers, (start, is_entry), process)
         }
         (RuntimeCode::Frameless, true) => at_slot(registers, 0, FpFrom::Callee, process),
-        (RuntimeCode::Stub { start } | RuntimeCode::Continuation { start }, true) => {
+        (RuntimeCode::Stub { start } | RuntimeCode::Continuation { start, .. }, true) => {
             in_stub(registers, start, process)
         }
-        (RuntimeCode::Continuation { .. }, false) if !follows_call(unwinder, cursor, process) => {
-            below_heap(unwinder, registers, process)
+        (RuntimeCode::Continuation { entry, .. }, false)
+            if !follows_call(unwinder, cursor, process) =>
+        {
+            below_heap(unwinder, (registers, entry), process)
         }
         (RuntimeCode::Stub { .. } | RuntimeCode::Continuation { .. }, false) => {
             by_fp(registers, process)
@@ -102,14 +104,15 @@ fn follows_call(unwinder: &Unwinder, cursor: &Cursor, process: &mut impl Process
 
 /// The caller of the frames of a virtual thread, the outer ones of which are in the heap:
 /// a frame that returns to what brings them back stands right below that of
-/// `Continuation.enterSpecial`. That holds what is known of the virtual thread, of which
-/// nothing is an address of code, then the frame pointer and the return address.
+/// `Continuation.enterSpecial`. That holds what is known of the virtual thread, `entry`
+/// bytes, then the frame pointer and the return address, which is of a method. In what is
+/// known may be words of what was on the stack before, return addresses some.
 fn below_heap(
     unwinder: &Unwinder,
-    registers: &Registers,
+    (registers, entry): (&Registers, u64),
     process: &mut impl Process,
 ) -> Result<Caller, ChainEnd> {
-    for number in 1..MAX_ENTRY {
+    for number in 1 + entry / 8..MAX_ENTRY {
         let to_return = number * 8;
         let slot = registers.sp().wrapping_add(to_return);
         let caller = at_slot(
@@ -118,11 +121,24 @@ fn below_heap(
             FpFrom::Memory(slot.wrapping_sub(8)),
             process,
         )?;
-        if slot % 16 == 8 && is_caller(unwinder, &caller.registers, process) {
+        let registers = &caller.registers;
+        if slot % 16 == 8
+            && is_of_method(registers.pc(), process)
+            && is_caller(unwinder, registers, process)
+        {
             return Ok(caller);
         }
     }
     Err(ChainEnd::Unproven)
+}
+
+/// Whether a return address is in the code of a method.
+fn is_of_method(pc: u64, process: &mut impl Process) -> bool {
+    process.place(Avma(pc.wrapping_sub(1))) == CodeAt::Anonymous
+        && matches!(
+            returned_to(pc, process),
+            Some(RuntimeCode::Interpreter { .. } | RuntimeCode::Compiled { .. })
+        )
 }
 
 /// Whether a return address is one.
@@ -437,6 +453,8 @@ mod tests {
     struct Java {
         stack: HashMap<u64, u64>,
         code: HashMap<u64, Vec<u8>>,
+        /// See [`RuntimeCode::Continuation`].
+        entry: u64,
     }
 
     impl Java {
@@ -470,6 +488,7 @@ mod tests {
             Self {
                 stack: stack.iter().copied().collect(),
                 code: code.into_iter().collect(),
+                entry: 0,
             }
         }
 
@@ -518,7 +537,10 @@ mod tests {
                     start,
                     is_entry: start == ENTRY,
                 }),
-                0x4000 if pc.0 >= THAWS => Some(RuntimeCode::Continuation { start: THAWS }),
+                0x4000 if pc.0 >= THAWS => Some(RuntimeCode::Continuation {
+                    start: THAWS,
+                    entry: self.entry,
+                }),
                 _ => None,
             }
         }
@@ -606,26 +628,35 @@ mod tests {
         // A whole frame that returns to the barrier; then what is known of the virtual
         // thread, the frame pointer and return address of what entered it.
         let entry = SP + 32;
-        let stack = [
+        let mut stack = [
             (SP + 16, 5),
             (SP + 24, BARRIER),
             (entry, 0),
             (entry + 8, 0x9_0000),
             // Where no return address of a frame can be.
             (entry + 16, RETURN),
-            (entry + 24, 7),
+            // What stood there before, of no method.
+            (entry + 24, TRAMPOLINE + 6),
             (entry + 32, 0x7300),
             (entry + 40, RETURN),
         ];
-        let mut java = Java::new(&stack);
-        let mut cursor = Cursor::innermost(at(COMPILED + 5, 5));
-        let mut unwinder = Unwinder::default();
-        unwinder.step(&mut cursor, &mut java).expect("the barrier");
-        assert_eq!(cursor.registers().pc(), BARRIER);
-        unwinder.step(&mut cursor, &mut java).expect("the carrier");
-        let carrier = cursor.registers();
-        let found = (carrier.pc(), carrier.sp(), carrier.fp());
-        assert_eq!(found, (RETURN, entry + 48, Some(0x7300)));
+        let carrier = |stack: &[_], told: u64| {
+            let mut java = Java::new(stack);
+            java.entry = told;
+            let mut cursor = Cursor::innermost(at(COMPILED + 5, 5));
+            let mut unwinder = Unwinder::default();
+            unwinder.step(&mut cursor, &mut java).expect("the barrier");
+            assert_eq!(cursor.registers().pc(), BARRIER);
+            unwinder.step(&mut cursor, &mut java).expect("the carrier");
+            let carrier = cursor.registers();
+            (carrier.pc(), carrier.sp(), carrier.fp())
+        };
+        let expected = (RETURN, entry + 48, Some(0x7300));
+        assert_eq!(carrier(&stack, 0), expected);
+        assert_eq!(carrier(&stack, 32), expected);
+        // Where the machine tells how much it knows, a method there is none, either.
+        stack[5].1 = RETURN;
+        assert_eq!(carrier(&stack, 32), expected);
     }
 
     #[test]

@@ -71,6 +71,10 @@ pub enum RuntimeCode {
     Continuation {
         /// First address of the block that it is in.
         start: u64,
+        /// Bytes that the frame which entered a virtual thread holds of that
+        /// (`ContinuationEntry`), a multiple of 8; 0 where the virtual machine does not
+        /// tell (JDK 21).
+        entry: u64,
     },
 }
 
@@ -98,6 +102,8 @@ pub struct HotSpot {
     blob: blob::Fields,
     interpreter: Interpreter,
     names: names::Fields,
+    /// See [`RuntimeCode::Continuation`].
+    entry: u64,
     /// By address of the text.
     kinds: FxHashMap<u64, Kind>,
 }
@@ -117,6 +123,7 @@ impl HotSpot {
             blob: blob::Fields::of(&tables)?,
             interpreter,
             names: names::Fields::of(&tables)?,
+            entry: tables.size("ContinuationEntry").unwrap_or(0) & !7,
             kinds: FxHashMap::default(),
         })
     }
@@ -164,7 +171,10 @@ impl HotSpot {
         let size = u64::try_from(blob.frame_size).ok()?.checked_mul(8)?;
         match kind {
             Kind::Frameless => Some(RuntimeCode::Frameless),
-            Kind::Continuation => Some(RuntimeCode::Continuation { start }),
+            Kind::Continuation => {
+                let entry = self.entry;
+                Some(RuntimeCode::Continuation { start, entry })
+            }
             _ if size < 16 => Some(RuntimeCode::Stub { start }),
             kind => {
                 let complete = u64::try_from(blob.frame_complete).unwrap_or(0);
