@@ -231,7 +231,7 @@ impl UnwindDso {
         let find = || match wanted {
             Wanted::Return(at) => code_frame::by_returns(machine, at, &mut read),
             Wanted::Exact(at) => code_frame::by_returns(machine, at, &mut read)
-                .or_else(|| code_frame::by_next_return(machine, at, &mut read)),
+                .or_else(|| code_frame::by_next_return(machine, (at, None), &mut read)),
         };
         *self.return_frames.entry(wanted).or_insert_with(find)
     }

@@ -7,9 +7,10 @@
 //! pops and a return follow, in any frame, they tell all (the trampolines of
 //! CPython's `-X perf`). Where no frame pointer is kept, the next return tells.
 
+use crate::code_frame::{self, CallerFp, CodeFrame, Slot};
 use crate::cursor::Caller;
 use crate::{Base, CallBefore, CodeAt, Cursor, FpFrom, Machine, Process, Registers, Unwinder};
-use crate::{code_frame, made, signal_frame};
+use crate::{made, signal_frame};
 use prof_profile::{Avma, ChainEnd};
 
 /// How far behind a call's target an address counts as the same function.
@@ -42,6 +43,9 @@ pub(crate) fn caller(
     if let Some(caller) = by_next_return(unwinder, cursor, process) {
         return Ok(caller);
     }
+    if let Some(caller) = by_usual_frame(unwinder, cursor, process) {
+        return Ok(caller);
+    }
     if cursor.is_exact() && !has_proven_frame(unwinder, registers, process) {
         return Err(ChainEnd::Unproven);
     }
@@ -60,16 +64,57 @@ fn by_next_return(
     if registers.machine() != Machine::X86_64 {
         return None;
     }
-    let frame = unwinder
-        .made_frames
-        .by_next_return(registers.pc(), process)?;
-    let mut caller = made::by_code(registers, &frame, process).ok()?;
+    let frame = unwinder.made_frames.by_next_return(cursor, process)?;
+    let (caller, before) = by_made_frame(unwinder, registers, &frame, process)?;
+    before.is_call().then_some(caller)
+}
+
+/// The caller by such a frame, and what stands before it.
+fn by_made_frame(
+    unwinder: &Unwinder,
+    registers: &Registers,
+    frame: &CodeFrame,
+    process: &mut impl Process,
+) -> Option<(Caller, CallBefore)> {
+    let mut caller = made::by_code(registers, frame, process).ok()?;
     let before = unwinder.call_before(Machine::X86_64, caller.registers.pc(), process)?;
     // The code was not followed for what else it saves.
     for number in [3, 12, 13, 14, 15] {
         caller.registers.forget(number);
     }
-    before.is_call().then_some(caller)
+    Some((caller, before))
+}
+
+/// The caller by the frame that all code around has, where no way without a call leads
+/// to a return. What the frame leads to must follow a call: through a register, or one
+/// in a file of a function that goes on to such code by a jump, as PyPy has both.
+fn by_usual_frame(
+    unwinder: &Unwinder,
+    cursor: &Cursor,
+    process: &mut impl Process,
+) -> Option<Caller> {
+    let registers = cursor.registers();
+    if registers.machine() != Machine::X86_64 {
+        return None;
+    }
+    let usual = unwinder.made_frames.usual(cursor.pc())?;
+    let makes_it =
+        cursor.is_exact() && code_frame::makes_room(registers.pc(), &mut made::reader(process));
+    let frame = match makes_it {
+        true => CodeFrame {
+            return_address: Slot::FromSp(0),
+            caller_fp: Some(CallerFp::InRegister),
+        },
+        false => usual,
+    };
+    let (caller, before) = by_made_frame(unwinder, registers, &frame, process)?;
+    let at = Avma(caller.registers.pc().wrapping_sub(1));
+    let may_call = match before {
+        CallBefore::Indirect => true,
+        CallBefore::Direct(_) => matches!(process.place(at), CodeAt::Dso { .. }),
+        CallBefore::None => false,
+    };
+    may_call.then_some(caller)
 }
 
 /// Whether an interrupted function has its frame, as far as that can be told:
@@ -346,6 +391,35 @@ mod tests {
         assert!(stepped.is_ok() && cursor.pc() == CODE + 0x80);
         assert_eq!(cursor.registers().sp(), STACK + 16);
         assert_eq!(cursor.registers().fp(), Some(STACK + 32));
+    }
+
+    #[test]
+    fn code_whose_frames_are_all_of_one_size_is_unwound_by_that() {
+        // jz 1f; nop; 1: add $16,%rsp; ret at many places; call *%r11; nops at 0x400; sub $16,%rsp; call
+        // at 0x500. Behind 0x80 and 0x90 was called, directly and through a register.
+        let mut code = vec![CALL, (0x8e, &[0xff, 0xd0]), (0x400, &[0x41, 0xff, 0xd3])];
+        let leaves = [0x74, 1, 0x90, 0x48, 0x83, 0xc4, 16, 0xc3];
+        code.extend((0..16).map(|place| (0x200 + 16 * place, &leaves[..])));
+        code.push((0x500, &[0x48, 0x83, 0xec, 16, 0x41, 0xff, 0xd3]));
+        let mut unwinder = Unwinder::default();
+        let mut step = |at: u64, stack: [u64; 3]| {
+            let registers = Registers::new(Machine::X86_64, CODE + at, STACK);
+            let mut cursor = Cursor::innermost(registers);
+            let mut process = FakeProcess::with_code(stack.to_vec(), &code);
+            let stepped = unwinder.step(&mut cursor, &mut process);
+            stepped.ok().map(|_| (cursor.pc(), cursor.registers().sp()))
+        };
+        let (called, entered) = (CODE + 0x80, CODE + 0x90);
+        assert_eq!(step(0x400, [1, 2, entered]), None);
+        for place in 0..16 {
+            let found = step(0x200 + 16 * place, [1, 2, called]);
+            assert_eq!(found, Some((called, STACK + 24)));
+        }
+        assert_eq!(step(0x400, [1, 2, entered]), Some((entered, STACK + 24)));
+        assert_eq!(step(0x400, [1, 2, called]), None, "not how it is entered");
+        assert_eq!(step(0x400, [1, entered, 2]), None);
+        // Its frame is yet to be made.
+        assert_eq!(step(0x500, [entered, 1, 2]), Some((entered, STACK + 8)));
     }
 
     #[test]

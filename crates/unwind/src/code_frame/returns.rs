@@ -9,7 +9,9 @@
 use super::kept::written_by;
 use super::{CallerFp, CodeFrame, Fp, ReadCode, Slot, State, decode, dwarf, is_fp, is_sp};
 use crate::Machine;
-use iced_x86::{Code, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpKind};
+use iced_x86::{
+    Code, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpKind, Register,
+};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::VecDeque;
 
@@ -66,16 +68,17 @@ pub(crate) fn by_returns(machine: Machine, pc: u64, read: &mut impl ReadCode) ->
 
 /// The frame at an interrupted `pc`, if a way without a call leads from there to a
 /// return. What such a way does to the stack is what will happen if it is taken, so
-/// one is enough; behind a call there may be another function.
+/// one is enough; behind a call there may be another function. A register may be
+/// known to hold something there.
 pub(crate) fn by_next_return(
     machine: Machine,
-    pc: u64,
+    (pc, constant): (u64, Option<Constant>),
     read: &mut impl ReadCode,
 ) -> Option<CodeFrame> {
-    let mut open = VecDeque::from([Way::from(pc)]);
+    let mut open = VecDeque::from([(Way::from(pc), constant)]);
     let mut seen = FxHashSet::default();
     let mut info = InstructionInfoFactory::new();
-    while let Some(way) = open.pop_front() {
+    while let Some((way, constant)) = open.pop_front() {
         if seen.len() >= MAX_TO_RETURN {
             return None;
         }
@@ -97,22 +100,61 @@ pub(crate) fn by_next_return(
         let Some(after) = way.after(&instruction) else {
             continue;
         };
+        let written = written_by(&mut info, &instruction);
         let next = Way {
-            written: way.written | written_by(&mut info, &instruction),
+            written: way.written | written,
             ..after
         };
-        let jump = Way {
-            at: instruction.near_branch_target(),
-            ..next
-        };
+        let to = |at: u64| (Way { at, ..next }, constant);
         match instruction.flow_control() {
-            FlowControl::Next => open.push_back(next),
-            FlowControl::ConditionalBranch => open.extend([next, jump]),
-            FlowControl::UnconditionalBranch => open.push_back(jump),
+            FlowControl::Next => {
+                open.push_back((next, Constant::after(constant, &instruction, written)));
+            }
+            FlowControl::ConditionalBranch => {
+                open.extend([(next, constant), to(instruction.near_branch_target())]);
+            }
+            FlowControl::UnconditionalBranch => {
+                open.push_back(to(instruction.near_branch_target()));
+            }
+            FlowControl::IndirectBranch => {
+                let register = dwarf(instruction.op0_register());
+                let known = constant.filter(|it| register == Some(it.register));
+                open.extend(known.map(|it| to(it.value)));
+            }
             _ => {}
         }
     }
     None
+}
+
+/// A register that code has put a constant into.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Constant {
+    /// Its number in DWARF.
+    pub(crate) register: u8,
+    pub(crate) value: u64,
+}
+
+impl Constant {
+    /// The same behind an instruction that may have changed these registers. PyPy makes
+    /// addresses that are far away so: `movabs $N,%r11; lea M(%r11),%r11; jmp *%r11`.
+    fn after(before: Option<Self>, instruction: &Instruction, written: u32) -> Option<Self> {
+        let register = dwarf(instruction.op0_register());
+        let register = register.filter(|_| instruction.op0_kind() == OpKind::Register);
+        let value = match instruction.code() {
+            Code::Mov_r64_imm64 => Some(instruction.immediate64()),
+            Code::Lea_r64_m if instruction.memory_index() == Register::None => {
+                let base = dwarf(instruction.memory_base());
+                let base = before.filter(|it| base == Some(it.register));
+                base.map(|it| it.value.wrapping_add(instruction.memory_displacement64()))
+            }
+            _ => None,
+        };
+        match (register, value) {
+            (Some(register), Some(value)) => Some(Self { register, value }),
+            _ => before.filter(|it| written & (1 << it.register) == 0),
+        }
+    }
 }
 
 /// Others free arguments, or return to elsewhere.
@@ -301,7 +343,7 @@ impl Way {
 
 #[cfg(test)]
 mod tests {
-    use super::{by_next_return, by_returns};
+    use super::{Constant, by_next_return, by_returns};
     use crate::Machine;
     use crate::code_frame::tests::reader;
     use crate::code_frame::{CallerFp, CodeFrame, Slot};
@@ -313,7 +355,8 @@ mod tests {
 
     #[test]
     fn one_way_to_a_return_without_a_call_is_enough_where_a_frame_was_interrupted() {
-        let by_next = |code: &[u8]| by_next_return(Machine::X86_64, 0x1000, &mut reader(code));
+        let by_next =
+            |code: &[u8]| by_next_return(Machine::X86_64, (0x1000, None), &mut reader(code));
         let saved = frame(24, Some(CallerFp::Saved(8)));
         let by_fp = Some(CodeFrame {
             return_address: Slot::FromFp(8),
@@ -351,6 +394,34 @@ mod tests {
         for (code, expected) in cases {
             assert_eq!(by_next(code), expected, "{code:x?}");
         }
+    }
+
+    #[test]
+    fn a_jump_to_what_a_register_is_known_to_hold_is_followed() {
+        // At 0x100a: lea -8(%r11),%r11; jmp *%r11; at 0x1018: add $16,%rsp; ret
+        let rest = [
+            0x4d, 0x8d, 0x5b, 0xf8, 0x41, 0xff, 0xe3, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90,
+            0x48, 0x83, 0xc4, 16, 0xc3,
+        ];
+        let by_next = |first: [u8; 10], from: u64, held: Option<u64>| {
+            let code = [&first[..], &rest].concat();
+            let value = held.map(|value| Constant {
+                register: 11,
+                value,
+            });
+            by_next_return(Machine::X86_64, (0x1000 + from, value), &mut reader(&code))
+        };
+        let found = frame(16, Some(CallerFp::InRegister));
+        // movabs $0x1020,%r11
+        let movabs = [0x49, 0xbb, 0x20, 0x10, 0, 0, 0, 0, 0, 0];
+        assert_eq!(by_next(movabs, 0, None), found);
+        assert_eq!(by_next(movabs, 10, None), None);
+        assert_eq!(by_next(movabs, 10, Some(0x1020)), found);
+        // mov (%rax),%r11, and other registers.
+        let loads = [0x4d, 0x8b, 0x18, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90];
+        assert_eq!(by_next(loads, 0, Some(0x1020)), None);
+        let movabs_r10 = [0x49, 0xba, 0x20, 0x10, 0, 0, 0, 0, 0, 0];
+        assert_eq!(by_next(movabs_r10, 0, None), None);
     }
 
     fn frame(to_return: i64, caller_fp: Option<CallerFp>) -> Option<CodeFrame> {

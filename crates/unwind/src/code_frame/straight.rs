@@ -106,6 +106,16 @@ pub(crate) fn fp_to_be(pc: u64, read: &mut impl ReadCode) -> Option<i64> {
     None
 }
 
+/// Whether the x86-64 instruction at `pc` makes room on the stack: `sub $N,%rsp`.
+pub(crate) fn makes_room(pc: u64, read: &mut impl ReadCode) -> bool {
+    decode(Machine::X86_64, pc, read).is_some_and(|instruction| {
+        instruction.mnemonic() == Mnemonic::Sub
+            && instruction.op0_kind() == OpKind::Register
+            && instruction.op0_register() == Register::RSP
+            && has_immediate(&instruction)
+    })
+}
+
 /// The frame of the x86-64 code at `pc`, if what follows takes it down by the frame
 /// pointer before it makes another: it is its own then, however it was made.
 pub(crate) fn taken_down_by_fp(pc: u64, read: &mut impl ReadCode) -> Option<CodeFrame> {
