@@ -62,6 +62,7 @@ mod perf_options;
 mod pmus;
 mod probes;
 mod push;
+mod pypy;
 mod python;
 mod record_command;
 mod record_control;

@@ -1,5 +1,14 @@
 //! Names of the registers that samples may carry, as perf spells them.
 
+use prof_unwind::Machine;
+
+/// The machine that this program was built for.
+pub(crate) const MACHINE: Machine = if cfg!(target_arch = "aarch64") {
+    Machine::Aarch64
+} else {
+    Machine::X86_64
+};
+
 /// x86-64 registers by number; the segment registers ds, es, fs and gs cannot
 /// be sampled.
 #[cfg(target_arch = "x86_64")]

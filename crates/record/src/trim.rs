@@ -3,14 +3,15 @@
 //!
 //! The kernel reserves the whole dump in the ring, however little of the
 //! stack there was to copy. Where the dump only goes to the unwinder, what is
-//! not valid or lies above the stack's start need not be copied out of the ring. And where the unwinder cannot
-//! keep up, a sample with less of its stack is better than none.
+//! not valid or lies above the stack's start need not be copied out of the
+//! ring. And where the unwinder cannot keep up, a sample with less of its
+//! stack is better than none.
 //!
 //! Of a software event that several recorders count the kernel makes one
 //! sample for all of them (`do_perf_sw_event`), as long as what each asked for
 //! together: behind the fields of ours then stands what was in the ring before.
 
-use crate::unwinding::MACHINE;
+use crate::registers::MACHINE;
 use crate::witness::{WitnessSamples, shares_samples};
 use prof_abi::{ByteOrder, Misc, RecordType};
 use prof_live::StackStarts;
@@ -171,7 +172,7 @@ fn forget_starts(record: &[u8], starts: &StackStarts) {
 #[cfg(test)]
 mod tests {
     use super::Trim;
-    use crate::unwinding::MACHINE;
+    use crate::registers::MACHINE;
     use crate::witness::WitnessSamples;
     use prof_abi::{ByteOrder, EventAttr, Misc, RecordType, SampleType};
     use prof_live::StackStarts;

@@ -8,6 +8,7 @@
 //! ```
 
 use crate::hints::Refusal;
+use crate::registers::MACHINE;
 use crate::runtime_code;
 use crate::snapshots::Snapshots;
 use crate::waits::{self, FIRST_ARGUMENT};
@@ -17,18 +18,10 @@ use prof_perfdata::write::{EventDescription, UserChainRewriter};
 use prof_profile::several;
 use prof_sys::limits::{Limit, Resource};
 use prof_sys::process;
-use prof_unwind::Machine;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-
-/// The machine that this program was built for.
-pub(crate) const MACHINE: Machine = if cfg!(target_arch = "aarch64") {
-    Machine::Aarch64
-} else {
-    Machine::X86_64
-};
 
 /// How long samples may wait if what their copied pieces do not hold is read
 /// from the process.
