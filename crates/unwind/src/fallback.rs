@@ -76,7 +76,16 @@ fn by_made_frame(
     frame: &CodeFrame,
     process: &mut impl Process,
 ) -> Option<(Caller, CallBefore)> {
-    let mut caller = made::by_code(registers, frame, process).ok()?;
+    let known = CodeFrame {
+        caller_fp: frame.caller_fp.or(Some(CallerFp::InRegister)),
+        ..*frame
+    };
+    let mut caller = made::by_code(registers, &known, process).ok()?;
+    if frame.caller_fp.is_none() {
+        // It was overwritten; the caller may do without.
+        caller.registers.forget(Machine::X86_64.fp());
+        caller.fp = FpFrom::Other;
+    }
     let before = unwinder.call_before(Machine::X86_64, caller.registers.pc(), process)?;
     // The code was not followed for what else it saves.
     for number in [3, 12, 13, 14, 15] {

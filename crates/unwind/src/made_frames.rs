@@ -1,7 +1,7 @@
 //! Frames of code without a file that keeps no frame pointer, as its next return
 //! tells them.
 
-use crate::code_frame::{self, CodeFrame, Constant, Slot};
+use crate::code_frame::{self, CodeFrame, Constant, ReadCode, Slot};
 use crate::{Cursor, Machine, Process, made};
 use prof_profile::Avma;
 use rustc_hash::FxHashMap;
@@ -74,7 +74,8 @@ impl MadeFrames {
     }
 
     /// The frame at a place of 64-bit x86 code whose next return finds its address by
-    /// the stack pointer; `None` if it does not, or no way without a call leads to one.
+    /// the stack pointer; `None` if it does not, or no way leads to one. Where there is
+    /// none without a call, those count that calls come back on, if all agree.
     /// Addresses are computed from what a compiler's own register holds (PyPy's `%r11`),
     /// where it was interrupted: at any time the same.
     pub(crate) fn by_next_return(
@@ -98,7 +99,13 @@ impl MadeFrames {
             value,
         });
         let read = &mut made::reader(process);
-        let found = code_frame::by_next_return(Machine::X86_64, (pc, constant), read);
+        let found =
+            code_frame::by_next_return(Machine::X86_64, (pc, constant), read).or_else(|| {
+                match is_behind_system_call(pc, read) {
+                    true => None,
+                    false => code_frame::beyond_calls(Machine::X86_64, pc, read),
+                }
+            });
         let frame = found.filter(|it| matches!(it.return_address, Slot::FromSp(_)));
         if self.places.len() >= MAX_CACHED {
             self.places.clear();
@@ -109,6 +116,15 @@ impl MadeFrames {
         }
         frame
     }
+}
+
+/// Whether a system call stands before a place: that which ends a signal does not come
+/// back, and what follows is another's.
+fn is_behind_system_call(pc: u64, read: &mut impl ReadCode) -> bool {
+    const SYSCALL: [u8; 2] = [0x0f, 0x05];
+    let mut before = [0; SYSCALL.len()];
+    let at = pc.checked_sub(before.len() as u64);
+    at.is_some_and(|at| read(at, &mut before) == before.len()) && before == SYSCALL
 }
 
 #[cfg(test)]
