@@ -27,8 +27,9 @@ const REGION: u64 = 1 << 20;
 /// What was found out of code without a file.
 #[derive(Debug, Default)]
 pub(crate) struct MadeFrames {
-    /// By address: code that was there, and the frame.
-    places: FxHashMap<u64, ([u8; KNOWN_BY], Option<CodeFrame>)>,
+    /// By address, and by how far the stack pointer was above a multiple of 16: code
+    /// that was there, and the frame.
+    places: FxHashMap<(u64, u8), ([u8; KNOWN_BY], Option<CodeFrame>)>,
     /// By region.
     usual: FxHashMap<u64, Usual>,
 }
@@ -75,7 +76,7 @@ impl MadeFrames {
 
     /// The frame at a place of 64-bit x86 code whose next return finds its address by
     /// the stack pointer; `None` if it does not, or no way leads to one. Where there is
-    /// none without a call, those count that calls come back on, if all agree.
+    /// none without a call, those over calls count, if all agree.
     /// Addresses are computed from what a compiler's own register holds (PyPy's `%r11`),
     /// where it was interrupted: at any time the same.
     pub(crate) fn by_next_return(
@@ -84,11 +85,12 @@ impl MadeFrames {
         process: &mut impl Process,
     ) -> Option<CodeFrame> {
         let pc = cursor.pc();
+        let beyond_16 = (cursor.registers().sp() % 16) as u8;
         let mut code = [0; KNOWN_BY];
         if process.code(Avma(pc), &mut code) != KNOWN_BY {
             return None;
         }
-        if let Some((before, frame)) = self.places.get(&pc)
+        if let Some((before, frame)) = self.places.get(&(pc, beyond_16))
             && *before == code
         {
             return *frame;
@@ -99,18 +101,15 @@ impl MadeFrames {
             value,
         });
         let read = &mut made::reader(process);
-        let found =
-            code_frame::by_next_return(Machine::X86_64, (pc, constant), read).or_else(|| {
-                match is_behind_system_call(pc, read) {
-                    true => None,
-                    false => code_frame::beyond_calls(Machine::X86_64, pc, read),
-                }
-            });
+        let mut found = code_frame::by_next_return(Machine::X86_64, (pc, constant), read);
+        if found.is_none() && !is_behind_system_call(pc, read) {
+            found = code_frame::by_abi((pc, beyond_16), !cursor.is_exact(), read);
+        }
         let frame = found.filter(|it| matches!(it.return_address, Slot::FromSp(_)));
         if self.places.len() >= MAX_CACHED {
             self.places.clear();
         }
-        self.places.insert(pc, (code, frame));
+        self.places.insert((pc, beyond_16), (code, frame));
         if let Some(frame) = frame {
             self.note(pc, frame);
         }

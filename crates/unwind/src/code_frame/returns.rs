@@ -7,9 +7,7 @@
 //! end proves nothing, and with it none does.
 
 use super::kept::written_by;
-use super::{
-    CALLER_SAVED, CallerFp, CodeFrame, Fp, ReadCode, Slot, State, decode, dwarf, is_fp, is_sp,
-};
+use super::{CallerFp, CodeFrame, Fp, ReadCode, Slot, State, decode, dwarf, is_fp, is_sp};
 use crate::Machine;
 use iced_x86::{
     Code, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpKind, Register,
@@ -127,72 +125,6 @@ pub(crate) fn by_next_return(
         }
     }
     None
-}
-
-/// The frame at `pc`, if ways lead from there to a return on which each call comes back
-/// with the stack as it was, and all that do agree. Behind a call that does not come
-/// back may be another function, which then most often disagrees.
-pub(crate) fn beyond_calls(
-    machine: Machine,
-    pc: u64,
-    read: &mut impl ReadCode,
-) -> Option<CodeFrame> {
-    let mut open = vec![Way::from(pc)];
-    let mut seen: FxHashMap<u64, At> = FxHashMap::default();
-    let mut info = InstructionInfoFactory::new();
-    let (mut found, mut is_fp_sure) = (None, true);
-    while let Some(way) = open.pop() {
-        if let Some(sp) = seen.insert(way.at, way.sp) {
-            if sp != way.sp {
-                return None;
-            }
-            continue;
-        }
-        if seen.len() > MAX_TO_RETURN {
-            return None;
-        }
-        let Some(instruction) = decode(machine, way.at, read) else {
-            continue;
-        };
-        if instruction.mnemonic() == Mnemonic::Ret {
-            // A return to what was pushed is a jump.
-            if way.sp.of.is_none() && way.sp.above < 0 {
-                continue;
-            }
-            let (sp, fp) = *found.get_or_insert((way.sp, way.fp));
-            is_fp_sure &= fp == way.fp;
-            if sp != way.sp {
-                return None;
-            }
-            continue;
-        }
-        let Some(after) = way.after(&instruction) else {
-            continue;
-        };
-        let next = Way {
-            written: way.written | written_by(&mut info, &instruction),
-            ..after
-        };
-        let jump = Way {
-            at: instruction.near_branch_target(),
-            ..next
-        };
-        match instruction.flow_control() {
-            FlowControl::Next => open.push(next),
-            FlowControl::ConditionalBranch => open.extend([jump, next]),
-            FlowControl::UnconditionalBranch => open.push(jump),
-            FlowControl::Call | FlowControl::IndirectCall => open.push(Way {
-                sp: way.sp,
-                fp: way.fp,
-                written: next.written | CALLER_SAVED,
-                ..next
-            }),
-            _ => {}
-        }
-    }
-    let (sp, fp) = found?;
-    let is_known = sp.of.is_none_or(|of| of == machine.fp());
-    frame_of(machine, sp, if is_fp_sure { fp } else { Kept::Other }).filter(|_| is_known)
 }
 
 /// A register that code has put a constant into.
@@ -421,7 +353,7 @@ impl Way {
 
 #[cfg(test)]
 mod tests {
-    use super::{Constant, beyond_calls, by_next_return, by_returns};
+    use super::{Constant, by_next_return, by_returns};
     use crate::Machine;
     use crate::code_frame::tests::reader;
     use crate::code_frame::{CallerFp, CodeFrame, Slot};
@@ -471,53 +403,6 @@ mod tests {
         ];
         for (code, expected) in cases {
             assert_eq!(by_next(code), expected, "{code:x?}");
-        }
-    }
-
-    #[test]
-    fn where_all_ways_are_over_calls_they_must_agree() {
-        let beyond = |code: &[u8]| beyond_calls(Machine::X86_64, 0x1000, &mut reader(code));
-        let plain = frame(24, Some(CallerFp::InRegister));
-        let cases: [(&[u8], Option<CodeFrame>); 7] = [
-            // call *%r11; add $24,%rsp; ret
-            (&[0x41, 0xff, 0xd3, 0x48, 0x83, 0xc4, 24, 0xc3], plain),
-            // lea 0(%rbp),%rbp; call .; add $24,%rsp; ret
-            (
-                &[
-                    0x48, 0x8d, 0x6d, 0, 0xe8, 0, 0, 0, 0, 0x48, 0x83, 0xc4, 24, 0xc3,
-                ],
-                plain,
-            ),
-            // lea 8(%rbp),%rbp; call *%r11; add $24,%rsp; ret
-            (
-                &[
-                    0x48, 0x8d, 0x6d, 8, 0x41, 0xff, 0xd3, 0x48, 0x83, 0xc4, 24, 0xc3,
-                ],
-                frame(24, None),
-            ),
-            // jz 1f; call *%r11; add $24,%rsp; ret; 1: call *%r11; add $24,%rsp; ret
-            (
-                &[
-                    0x74, 8, 0x41, 0xff, 0xd3, 0x48, 0x83, 0xc4, 24, 0xc3, 0x41, 0xff, 0xd3, 0x48,
-                    0x83, 0xc4, 24, 0xc3,
-                ],
-                plain,
-            ),
-            // The same with another function behind the last call: add $8,%rsp; ret
-            (
-                &[
-                    0x74, 8, 0x41, 0xff, 0xd3, 0x48, 0x83, 0xc4, 24, 0xc3, 0x41, 0xff, 0xd3, 0x48,
-                    0x83, 0xc4, 8, 0xc3,
-                ],
-                None,
-            ),
-            // push %rcx; jz to the call behind: it is come to in two ways
-            (&[0x74, 1, 0x51, 0x41, 0xff, 0xd3, 0xc3], None),
-            // call *%r11; jmp *%rax
-            (&[0x41, 0xff, 0xd3, 0xff, 0xe0], None),
-        ];
-        for (code, expected) in cases {
-            assert_eq!(beyond(code), expected, "{code:x?}");
         }
     }
 
