@@ -74,11 +74,11 @@ impl Trim {
     /// Appends the record without what is behind its fields; if it is unwound and has a
     /// stack dump with what is valid of it and at most `most` bytes, a multiple of 8.
     pub(crate) fn append(&self, record: &[u8], most: usize, out: &mut Vec<u8>) {
-        if !self.witness.is_empty() && self.append_of_witness(record, out) {
-            return;
-        }
         if let Dumps::Shortened(starts) = &self.dumps {
             forget_starts(record, starts);
+        }
+        if !self.witness.is_empty() && self.append_of_witness(record, out) {
+            return;
         }
         if self.append_trimmed(record, most, out).is_none() {
             out.extend_from_slice(record);

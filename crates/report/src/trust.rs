@@ -552,8 +552,8 @@ pub fn unnamed(reason: UnnamedReason) -> (&'static str, &'static str) {
             "the code was made at run time, and no list of its functions was found",
             "let the runtime write a perf map or jitdump (node --perf-basic-prof, deno \
              --v8-flags=--perf-basic-prof, BUN_JSC_useJITDump=1 bun, erl +JPperf true, mono \
-             --jitmap, DOTNET_PerfMapEnabled=1 dotnet, java -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit) or tell \
-             debuggers (php -d opcache.jit_debug=256)",
+             --jitmap, DOTNET_PerfMapEnabled=1 dotnet, java -XX:+UnlockDiagnosticVMOptions \
+             -XX:+DumpPerfMapAtExit) or tell debuggers (php -d opcache.jit_debug=256)",
         ),
         UnnamedReason::NotInPerfMap => (
             "code made at run time that its perf map or jitdump does not name",

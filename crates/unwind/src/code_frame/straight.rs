@@ -1,6 +1,8 @@
 //! Code of one function, read from one end to the other.
 
-use super::{CallerFp, CodeFrame, MAX_AROUND, ReadCode, Slot, ahead, decode, has_immediate};
+use super::{
+    CallerFp, CodeFrame, MAX_AROUND, ReadCode, Slot, ahead, decode, has_immediate, immediate,
+};
 use crate::Machine;
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, Register};
 
@@ -88,7 +90,7 @@ pub(crate) fn fp_to_be(pc: u64, read: &mut impl ReadCode) -> Option<i64> {
         match (instruction.mnemonic(), target) {
             (Mnemonic::Push, register) if register.is_gpr64() => sp -= WORD,
             (Mnemonic::Sub, Register::RSP) if has_immediate(&instruction) => {
-                sp = sp.checked_sub(instruction.immediate(1).cast_signed())?;
+                sp = sp.checked_sub(immediate(&instruction))?;
             }
             (Mnemonic::Mov, Register::RBP) if instruction.op1_kind() == OpKind::Register => {
                 return (instruction.op1_register() == Register::RSP).then_some(sp);
