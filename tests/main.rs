@@ -38,6 +38,7 @@ mod fake_kernel;
 mod fifos;
 mod filters;
 mod go_programs;
+mod greenlets;
 mod header;
 mod house;
 mod imports;

@@ -6,6 +6,16 @@ use prof_profile::Avma;
 use prof_unwind::StackDump;
 use std::ops::Range;
 
+/// What should be read of a process's memory with the samples of a thread.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct WantedMemory {
+    /// Ranges of addresses, that of the stack itself first.
+    pub ranges: Vec<Range<u64>>,
+    /// Where a word stands that points to more, and how many bytes of that are wanted
+    /// if they are not among the ranges. The word is.
+    pub pointed: Option<(u64, u64)>,
+}
+
 /// Reads the memory of running processes, and what else they tell of
 /// themselves.
 pub trait TargetMemory {

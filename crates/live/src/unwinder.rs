@@ -6,7 +6,7 @@ use super::chains::{Chains, Decided};
 use super::drained::{Content, Drain, Drained, ToUnwind};
 use super::files::LiveFiles;
 use super::left_out::{self, LeftOut};
-use super::memory::{MemorySnapshot, TargetMemory};
+use super::memory::{MemorySnapshot, TargetMemory, WantedMemory};
 use super::outbox::{Candidate, Ended, Outbox};
 use super::snapshots::Snapshots;
 use super::stack_starts::StackStarts;
@@ -24,7 +24,6 @@ use prof_profile::{Avma, ChainEnd, DsoKind};
 use prof_unwind::Machine;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
-use std::ops::Range;
 use std::sync::Arc;
 
 /// Drains for which the processes count as busy after one used memory beyond
@@ -264,9 +263,8 @@ impl LiveUnwinder {
         self.snapshots.take_used(self.latest)
     }
 
-    /// By thread, the address ranges that the recorder should read when it
-    /// samples that thread, the stack itself first.
-    pub fn wanted(&mut self) -> impl Iterator<Item = (i32, Vec<Range<u64>>)> {
+    /// By thread, what the recorder should read when it samples that thread.
+    pub fn wanted(&mut self) -> impl Iterator<Item = (i32, WantedMemory)> {
         self.chains.wanted()
     }
 

@@ -1,5 +1,6 @@
 //! Which memory should be read with the samples of which threads.
 
+use crate::memory::WantedMemory;
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -57,7 +58,7 @@ struct Begun {
 /// Memory besides the stack that tells what a thread runs.
 #[derive(Debug, Default)]
 struct Also {
-    ranges: Vec<Range<u64>>,
+    memory: WantedMemory,
     /// Places that were missing lately.
     places: VecDeque<Range<u64>>,
     until: u64,
@@ -178,10 +179,10 @@ impl Wanted {
         also.is_some_and(|also| also.until == now + WANTED)
     }
 
-    /// From a drain on, these ranges of a thread are of use besides its stack.
-    pub(super) fn also(&mut self, (tid, now): (i32, u64), ranges: Vec<Range<u64>>) {
+    /// From a drain on, this memory of a thread is of use besides its stack.
+    pub(super) fn also(&mut self, (tid, now): (i32, u64), memory: WantedMemory) {
         let also = self.also.entry(tid).or_default();
-        also.ranges = ranges;
+        also.memory = memory;
         also.until = now + WANTED;
     }
 
@@ -200,25 +201,30 @@ impl Wanted {
     }
 
     /// What is to be read from drain `now` on.
-    pub(super) fn now(&mut self, now: u64) -> impl Iterator<Item = (i32, Vec<Range<u64>>)> {
+    pub(super) fn now(&mut self, now: u64) -> impl Iterator<Item = (i32, WantedMemory)> {
         self.threads.retain(|_, of| of.until >= now);
         self.also.retain(|_, also| also.until >= now);
         let is_wanted = |of: &Of| of.need.is_pressing && of.part != Some(0..0);
         let pressing = self.threads.iter().filter(|(_, of)| is_wanted(of));
-        let mut wanted: FxHashMap<i32, Vec<Range<u64>>> = pressing
-            .map(|(&tid, of)| match &of.part {
-                // The first range is that of the whole stack.
-                Some(part) => (tid, [0..0, part.clone()].into()),
-                None => (tid, of.ranges.clone()),
+        let mut wanted: FxHashMap<i32, WantedMemory> = pressing
+            .map(|(&tid, of)| {
+                let ranges = match &of.part {
+                    // The first range is that of the whole stack.
+                    Some(part) => [0..0, part.clone()].into(),
+                    None => of.ranges.clone(),
+                };
+                let pointed = None;
+                (tid, WantedMemory { ranges, pointed })
             })
             .collect();
         for (&tid, also) in &self.also {
             // The first range is that of the stack.
-            let ranges = wanted.entry(tid).or_default();
+            let WantedMemory { ranges, pointed } = wanted.entry(tid).or_default();
             if ranges.is_empty() {
                 ranges.push(0..0);
             }
-            ranges.extend(also.ranges.iter().chain(&also.places).cloned());
+            ranges.extend(also.memory.ranges.iter().chain(&also.places).cloned());
+            *pointed = also.memory.pointed;
         }
         wanted.into_iter()
     }
@@ -306,7 +312,7 @@ mod tests {
     /// What is read of thread 7 in a drain.
     fn read(wanted: &mut Wanted, now: u64) -> Vec<std::ops::Range<u64>> {
         let all: Vec<_> = wanted.now(now).collect();
-        all.into_iter().flat_map(|(_, ranges)| ranges).collect()
+        all.into_iter().flat_map(|(_, it)| it.ranges).collect()
     }
 
     #[test]

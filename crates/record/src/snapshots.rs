@@ -39,12 +39,11 @@ use crate::open::{Descriptor, OpenEvent, Witness};
 use crate::waits;
 use crate::witness::WitnessSamples;
 use prof_abi::ByteOrder;
-use prof_live::{MemorySnapshot, Spares};
+use prof_live::{MemorySnapshot, Spares, WantedMemory};
 use prof_perfdata::write::EventDescription;
 use prof_perfdata::{Event as EventLayout, Events};
 use prof_sys::{Event, RingView, Waker};
 use std::collections::HashMap;
-use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -83,8 +82,8 @@ const LOOK_UP: Duration = Duration::from_millis(20);
 /// Between the unwinder, which says what it wants, and the readers.
 #[derive(Debug, Default)]
 pub(crate) struct Snapshots {
-    /// By thread: address ranges, that of the stack itself first.
-    wanted: Mutex<HashMap<i32, Vec<Range<u64>>>>,
+    /// By thread.
+    wanted: Mutex<HashMap<i32, WantedMemory>>,
     newcomers: Mutex<Newcomers>,
     is_active: AtomicBool,
     /// Whether anything but stacks is wanted.
@@ -114,9 +113,9 @@ impl Default for Taken {
     }
 }
 
-/// Whether these ranges of a thread are of its stack alone.
-fn is_stack_only(wanted: &[Range<u64>]) -> bool {
-    wanted.len() <= 1
+/// Whether this memory of a thread is of its stack alone.
+fn is_stack_only(wanted: &WantedMemory) -> bool {
+    wanted.ranges.len() <= 1
 }
 
 /// A lock that a panic elsewhere does not take along.
@@ -125,12 +124,12 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Snapshots {
-    /// From now on reads these ranges of these threads with each sample, if
+    /// From now on reads this memory of these threads with each sample, if
     /// it can; of the first range only what is above the copied piece. Of other
     /// threads it reads the stacks of their first samples, if new ones are wanted.
-    pub(crate) fn want(&self, wanted: HashMap<i32, Vec<Range<u64>>>, are_new_wanted: bool) {
+    pub(crate) fn want(&self, wanted: HashMap<i32, WantedMemory>, are_new_wanted: bool) {
         let is_active = !wanted.is_empty() || are_new_wanted;
-        let wants_more = wanted.values().any(|ranges| !is_stack_only(ranges));
+        let wants_more = wanted.values().any(|it| !is_stack_only(it));
         // ORDERING: Relaxed; it only says how much time reading may take.
         self.wants_more.store(wants_more, Ordering::Relaxed);
         *locked(&self.wanted) = wanted;
@@ -205,13 +204,14 @@ impl Snapshots {
         self.busy.fetch_sub(1, Ordering::Release);
     }
 
-    fn wanted_of(&self, tid: i32) -> Option<Vec<Range<u64>>> {
+    fn wanted_of(&self, tid: i32) -> Option<WantedMemory> {
         locked(&self.wanted).get(&tid).cloned()
     }
 
-    /// The same; no ranges if the thread is new, and its stack is wanted therefore.
-    fn wanted_of_any(&self, tid: i32) -> Option<Vec<Range<u64>>> {
-        let of_new = || locked(&self.newcomers).wants(tid).then(Vec::new);
+    /// The same; nothing if the thread is new, and its stack is wanted therefore.
+    fn wanted_of_any(&self, tid: i32) -> Option<WantedMemory> {
+        let is_wanted = || locked(&self.newcomers).wants(tid);
+        let of_new = || is_wanted().then(WantedMemory::default);
         self.wanted_of(tid).or_else(of_new)
     }
 
@@ -407,8 +407,16 @@ impl<'a> DeepStacks<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::{MemorySnapshot, Snapshots, locked, read_pieces};
+    use super::{MemorySnapshot, Snapshots, WantedMemory, locked, read_pieces};
     use std::collections::HashMap;
+    use std::ops::Range;
+
+    fn of_stack(range: Range<u64>) -> WantedMemory {
+        WantedMemory {
+            ranges: vec![range],
+            pointed: None,
+        }
+    }
 
     #[test]
     fn what_lies_above_the_copied_piece_is_read() {
@@ -416,7 +424,10 @@ mod tests {
         let start = values.as_ptr() as u64;
         let pid = std::process::id() as i32;
         let new = |old: Option<Vec<u8>>, _| old.unwrap_or_default();
-        let wanted = [start..start + 32, start..start + 8];
+        let wanted = WantedMemory {
+            ranges: vec![start..start + 32, start..start + 8],
+            pointed: None,
+        };
         let pieces = read_pieces(pid, start + 8, &wanted, new);
         if pieces.is_empty() {
             println!("skipped: process_vm_readv is not permitted");
@@ -432,16 +443,48 @@ mod tests {
             pieces,
             [(start + 8, bytes(&[2, 3, 4])), (start, bytes(&[1]))]
         );
-        let range = 0..8;
-        assert!(read_pieces(-1, 0, &[range], new).is_empty());
+        assert!(read_pieces(-1, 0, &of_stack(0..8), new).is_empty());
         // Longer than what is read first, and nearly as long as a stack may usually be.
         for length in [300_000, 8_300_000_u32] {
             let long: Vec<u8> = (0..length).map(|at| (at / 7) as u8).collect();
             let start = long.as_ptr() as u64;
             let range = start..start + long.len() as u64;
-            let read = read_pieces(pid, start, &[range], new);
+            let read = read_pieces(pid, start, &of_stack(range), new);
             assert!(read == [(start, long)], "{length}");
         }
+    }
+
+    #[test]
+    fn what_a_word_points_to_is_read_unless_it_was() {
+        let (there, elsewhere) = ([5_u64, 6], [7_u64, 8]);
+        let pointers = [there.as_ptr() as u64, elsewhere.as_ptr() as u64];
+        let pid = std::process::id() as i32;
+        let new = |old: Option<Vec<u8>>, _| old.unwrap_or_default();
+        for (index, pointer) in pointers.into_iter().enumerate() {
+            let at = pointers.as_ptr() as u64;
+            let pointed = at + 8 * index as u64;
+            let wanted = WantedMemory {
+                ranges: vec![0..0, at..at + 16, pointers[0]..pointers[0] + 16],
+                pointed: Some((pointed, 16)),
+            };
+            let pieces = read_pieces(pid, 0, &wanted, new);
+            if pieces.is_empty() {
+                println!("skipped: process_vm_readv is not permitted");
+                return;
+            }
+            let read: Vec<u64> = pieces.iter().map(|(at, _)| *at).collect();
+            let also = (index == 1).then_some(pointer);
+            let expected = [at, pointers[0]].into_iter().chain(also);
+            assert_eq!(read, expected.collect::<Vec<_>>());
+            let last = pieces.last().map(|(_, bytes)| bytes.as_slice());
+            let expected = [there, elsewhere][index].map(u64::to_ne_bytes);
+            assert_eq!(last, Some(expected.as_flattened()));
+        }
+        let nowhere = WantedMemory {
+            ranges: Vec::new(),
+            pointed: Some((8, 16)),
+        };
+        assert!(read_pieces(pid, 0, &nowhere, new).is_empty());
     }
 
     #[test]
@@ -456,7 +499,7 @@ mod tests {
         let start = end.expect("a stack") - 4096;
         let range = start..start + (4 << 20);
         let grown = |old, length| snapshots.grown(old, length);
-        let pieces = read_pieces(pid, start, &[range], grown);
+        let pieces = read_pieces(pid, start, &of_stack(range), grown);
         let bytes = pieces.first().map_or(0, |(_, bytes)| bytes.capacity());
         assert!(bytes > 0 && bytes < 4 << 20, "{bytes} bytes");
         assert_eq!(locked(&snapshots.taken).out, bytes);
@@ -467,10 +510,9 @@ mod tests {
     #[test]
     fn what_was_read_is_handed_over_once() {
         let snapshots = Snapshots::default();
-        let range = 0..8;
-        snapshots.want(HashMap::from([(5, vec![range])]), false);
+        snapshots.want(HashMap::from([(5, of_stack(0..8))]), false);
         assert!(snapshots.is_active());
-        assert_eq!(snapshots.wanted_of(5).map(|ranges| ranges.len()), Some(1));
+        assert_eq!(snapshots.wanted_of(5), Some(of_stack(0..8)));
         let snapshot = MemorySnapshot {
             tid: 5,
             time: 1,
@@ -486,7 +528,7 @@ mod tests {
         assert_eq!(snapshots.wanted_of_any(6), None);
         snapshots.want(HashMap::new(), true);
         assert!(snapshots.is_active());
-        assert_eq!(snapshots.wanted_of_any(6), Some(vec![]));
+        assert_eq!(snapshots.wanted_of_any(6), Some(WantedMemory::default()));
         assert_eq!(snapshots.wanted_of(6), None);
     }
 }

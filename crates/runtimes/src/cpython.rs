@@ -3,7 +3,7 @@
 //! Since 3.11 a call of one Python function by another runs in the same call
 //! of the interpreter's C function. A thread's frames are a list; one that
 //! was entered from C ends a part of it, so each part belongs to one such C
-//! frame of the native stack:
+//! frame of the native stack, which has something of the list in itself:
 //!
 //! ```text
 //!  native stack            the thread's list
@@ -13,8 +13,12 @@
 //!  eval              ◄──   main ─► entered from C
 //! ```
 //!
+//! Where a thread has several stacks and switches between them (greenlets), its list is
+//! of the one that it is on; evaluation loops further out on the native stack are of
+//! none.
+//!
 //! Layouts: `Include/internal/pycore_frame.h` and `Include/cpython` of 3.11 to
-//! 3.15, builds with a global lock, 64 bits.
+//! 3.15, 64 bits; from 3.13 on also builds without a global lock.
 
 use crate::elf::Exports;
 use crate::memory::{Memory, int, slice, word};
@@ -27,6 +31,9 @@ const MAX_FRAMES: usize = 4096;
 /// Pieces of memory in which a thread has its frames, and their largest sum.
 const MAX_CHUNKS: usize = 16;
 const MAX_BYTES: u64 = 1 << 20;
+/// No frame is larger, without its variables, and no thread's state, bytes.
+const MAX_FRAME: u64 = 1024;
+const MAX_THREAD: u64 = 4096;
 /// From this on, what a frame belongs to says that it is of no function.
 const NO_FUNCTIONS: u8 = 3;
 
@@ -50,12 +57,17 @@ struct Layout {
     boundary: Boundary,
     /// The head of a text of ASCII.
     text: u64,
+    /// Bits of its state.
+    ascii: u32,
+    /// How much longer the head of each object is than of builds with a global lock.
+    longer_heads: u64,
 }
 
 /// What leads from a thread to its innermost frame.
 #[derive(Debug, Clone, Copy)]
 enum Current {
-    /// A pointer to a structure on the C stack, which has it there.
+    /// A pointer to a structure in the C frame of the evaluation loop, which has it there,
+    /// and behind it a pointer to that of the loop further out.
     OnStack { at: u64, frame: u64 },
     /// A pointer to it.
     Direct(u64),
@@ -85,6 +97,8 @@ const V3_11: Layout = Layout {
     frame: 72,
     boundary: Boundary::Flag(68),
     text: 48,
+    ascii: 0b110_0000,
+    longer_heads: 0,
 };
 const V3_12: Layout = Layout {
     threads: 72,
@@ -119,6 +133,15 @@ const V3_14: Layout = Layout {
 /// As 3.14 has it; where the rest is, it tells itself.
 const V3_15: Layout = V3_14;
 
+/// What one call of the evaluation loop runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Part {
+    /// The code objects of its functions, innermost first.
+    pub code: Vec<u64>,
+    /// An address in the loop's C frame.
+    pub in_frame: u64,
+}
+
 /// Where a version tells debuggers about its layout (`_Py_DebugOffsets`): places of
 /// members of a thread and of a frame.
 #[derive(Debug, Clone, Copy)]
@@ -128,6 +151,10 @@ struct Told {
     chunk: u64,
     previous: u64,
     code: u64,
+    variables: u64,
+    owner: u64,
+    /// Not told: the state of a text of ASCII without a global lock.
+    ascii_unlocked: u32,
 }
 
 const TOLD_3_13: Told = Told {
@@ -136,6 +163,9 @@ const TOLD_3_13: Told = Told {
     chunk: 208,
     previous: 232,
     code: 240,
+    variables: 256,
+    owner: 264,
+    ascii_unlocked: 0b110_0000,
 };
 const TOLD_3_14: Told = Told {
     current: 208,
@@ -143,6 +173,9 @@ const TOLD_3_14: Told = Told {
     chunk: 232,
     previous: 256,
     code: 264,
+    variables: 280,
+    owner: 288,
+    ascii_unlocked: 0b1_1000_0000_0000,
 };
 const TOLD_3_15: Told = Told {
     current: 208,
@@ -150,6 +183,9 @@ const TOLD_3_15: Told = Told {
     chunk: 256,
     previous: 320,
     code: 328,
+    variables: 344,
+    owner: 352,
+    ascii_unlocked: 0b1_1000_0000_0000,
 };
 
 impl Layout {
@@ -158,11 +194,22 @@ impl Layout {
     fn told_by(self, runtime: u64, told: Told, memory: &mut impl Memory) -> Option<Self> {
         let cookie: [u8; 8] = crate::memory::bytes(memory, runtime)?;
         let mut at = |at: u64| word(memory, runtime.checked_add(at)?);
-        if &cookie != b"xdebugpy" || at(16)? != 0 {
-            // Of builds without a global lock frames are counted otherwise.
+        if &cookie != b"xdebugpy" {
+            return None;
+        }
+        // Without a global lock objects begin with the thread that owns them, a lock and
+        // a second count of references.
+        let longer_heads = if at(16)? == 0 { 0 } else { 16 };
+        let (frame, owner) = (at(told.variables)?, at(told.owner)?);
+        if frame > MAX_FRAME || owner >= frame {
             return None;
         }
         Some(Self {
+            ascii: match longer_heads {
+                0 => self.ascii,
+                _ => told.ascii_unlocked,
+            },
+            longer_heads,
             interpreters: at(40)?,
             next_interpreter: at(64)?,
             threads: at(72)?,
@@ -171,6 +218,12 @@ impl Layout {
             current: Current::Direct(at(told.current)?),
             previous: at(told.previous)?,
             code: at(told.code)?,
+            frame,
+            boundary: match self.boundary {
+                Boundary::Flag(_) => Boundary::Flag(owner),
+                Boundary::OwnFrame(_) => Boundary::OwnFrame(owner),
+                Boundary::OwnFrames(_) => Boundary::OwnFrames(owner),
+            },
             ..self
         })
     }
@@ -190,6 +243,9 @@ pub struct CPython {
 }
 
 impl CPython {
+    /// Size of a piece of memory for frames, unless one frame needs more, bytes.
+    pub const CHUNK: u64 = 16 << 10;
+
     /// Finds the interpreter in the file loaded at `base`; `None` if there is
     /// none or its version is not supported.
     pub fn open(base: u64, memory: &mut impl Memory) -> Option<Self> {
@@ -246,13 +302,20 @@ impl CPython {
     }
 
     /// The memory ranges besides the stack that [`CPython::functions`] will
-    /// read, as far as they are known by now.
-    pub fn ranges(&self, thread: u64, memory: &mut impl Memory) -> Option<Vec<Range<u64>>> {
+    /// read, as far as they are known by now, and where in them it stands where such
+    /// a range begins: of a thread that switches stacks, each has one of its own.
+    pub fn ranges(&self, thread: u64, memory: &mut impl Memory) -> Option<(Vec<Range<u64>>, u64)> {
         let (Current::OnStack { at, .. } | Current::Direct(at)) = self.layout.current;
-        let current = thread.checked_add(at)?;
+        let newest = thread.checked_add(self.layout.chunk)?;
+        // One range is read faster than two.
+        let (first, last) = (at.min(self.layout.chunk), at.max(self.layout.chunk));
+        let in_thread = thread.checked_add(first)?..thread.checked_add(last)?.checked_add(8)?;
+        if last - first > MAX_THREAD {
+            return None;
+        }
         let mut ranges = Vec::new();
-        ranges.push(current..current.checked_add(8)?);
-        let mut chunk = word(memory, thread.checked_add(self.layout.chunk)?)?;
+        ranges.push(in_thread);
+        let mut chunk = word(memory, newest)?;
         let mut left = MAX_BYTES;
         for _ in 0..MAX_CHUNKS {
             // A chunk: the one before, its size, then frames.
@@ -264,11 +327,11 @@ impl CPython {
             ranges.push(chunk..chunk.checked_add(size)?);
             chunk = word(memory, chunk)?;
         }
-        Some(ranges)
+        Some((ranges, newest))
     }
 
-    /// The code objects of the Python functions that a thread is executing,
-    /// innermost first, one list for each native frame of the interpreter.
+    /// The Python functions that a thread is executing, innermost first, one part for
+    /// each native frame of the interpreter; of those on the stack that it is on.
     /// `memory` is a snapshot; ranges it lacks are added to `missing`, and the
     /// result is then `None`.
     pub fn functions(
@@ -276,19 +339,22 @@ impl CPython {
         thread: u64,
         memory: &mut impl Memory,
         missing: &mut Vec<Range<u64>>,
-    ) -> Option<Vec<Vec<u64>>> {
+    ) -> Option<Vec<Part>> {
         let layout = &self.layout;
+        // What the loop's C frame has, as far as it is followed.
+        let mut on_stack = None;
         let mut frame = match layout.current {
             Current::Direct(at) => word(memory, thread.checked_add(at)?)?,
             Current::OnStack { at, frame } => {
-                let on_stack = word(memory, thread.checked_add(at)?)?;
-                word(memory, on_stack.checked_add(frame)?)?
+                let of_loop = word(memory, thread.checked_add(at)?)?;
+                on_stack = Some((of_loop, frame));
+                word(memory, of_loop.checked_add(frame)?)?
             }
         };
-        let (mut parts, mut part) = (Vec::new(), Vec::new());
+        let (mut parts, mut code) = (Vec::new(), Vec::new());
         for _ in 0..MAX_FRAMES {
             if frame == 0 {
-                return part.is_empty().then_some(parts);
+                return code.is_empty().then_some(parts);
             }
             let end = frame.checked_add(layout.frame)?;
             let (Boundary::Flag(at) | Boundary::OwnFrame(at) | Boundary::OwnFrames(at)) =
@@ -296,7 +362,7 @@ impl CPython {
             // A snapshot has whole words.
             let mut field = |at: u64| word(memory, frame.wrapping_add(at));
             let found = (field(layout.code), field(layout.previous), field(at & !7));
-            let (Some(code), Some(previous), Some(told)) = found else {
+            let (Some(function), Some(previous), Some(told)) = found else {
                 // A generator's, which has it in itself.
                 missing.push(frame..end);
                 return None;
@@ -306,16 +372,29 @@ impl CPython {
                 Boundary::Flag(_) => told != 0,
                 Boundary::OwnFrame(_) | Boundary::OwnFrames(_) => told >= NO_FUNCTIONS,
             };
-            let is_function = !is_boundary || matches!(layout.boundary, Boundary::Flag(_));
-            if is_function {
-                part.push(code & !layout.code_tags);
+            let is_flagged = matches!(layout.boundary, Boundary::Flag(_));
+            if !is_boundary || is_flagged {
+                code.push(function & !layout.code_tags);
             }
             let is_base = matches!(layout.boundary, Boundary::OwnFrames(_)) && previous == 0;
-            if is_base && is_boundary && part.is_empty() {
+            if is_base && is_boundary && code.is_empty() {
                 return Some(parts);
             }
             if is_boundary {
-                parts.push(std::mem::take(&mut part));
+                let in_frame = match on_stack {
+                    Some((of_loop, at)) if is_flagged => {
+                        let outer = word(memory, of_loop.checked_add(at + 8)?)?;
+                        // The outermost is not on the stack.
+                        if previous != 0 && word(memory, outer.checked_add(at)?)? != previous {
+                            return None;
+                        }
+                        on_stack = Some((outer, at));
+                        of_loop
+                    }
+                    _ => frame,
+                };
+                let code = std::mem::take(&mut code);
+                parts.push(Part { code, in_frame });
             }
             frame = previous;
         }
@@ -328,7 +407,8 @@ impl CPython {
     /// The fixed part of a code object: equal for equal functions. `None` if
     /// there is no code object at the address.
     pub fn identity(&self, code: u64, memory: &mut impl Memory) -> Option<[u64; Self::IDENTITY]> {
-        let bytes: [u8; 8 * Self::IDENTITY] = crate::memory::bytes(memory, code)?;
+        let at = code.checked_add(self.layout.longer_heads)?;
+        let bytes: [u8; 8 * Self::IDENTITY] = crate::memory::bytes(memory, at)?;
         let mut words = [0; Self::IDENTITY];
         for (word, bytes) in words.iter_mut().zip(bytes.chunks_exact(8)) {
             *word = bytes.first_chunk().map_or(0, |it| u64::from_le_bytes(*it));
@@ -345,6 +425,7 @@ impl CPython {
     pub fn name(&self, code: u64, memory: &mut impl Memory) -> Option<String> {
         const FILE: u64 = 0x70;
         const QUALIFIED_NAME: u64 = 0x80;
+        let code = code.checked_add(self.layout.longer_heads)?;
         if word(memory, code.checked_add(8)?)? != self.code_type {
             return None;
         }
@@ -357,10 +438,10 @@ impl CPython {
 
     /// A text; what is not of ASCII is told as that.
     fn text(&self, text: u64, memory: &mut impl Memory) -> Option<String> {
-        const COMPACT_ASCII: u32 = 0b110_0000;
+        let text = text.checked_add(self.layout.longer_heads)?;
         let length = word(memory, text.checked_add(16)?)?;
         let state = int(memory, text.checked_add(32)?)?;
-        if state & COMPACT_ASCII != COMPACT_ASCII {
+        if state & self.layout.ascii != self.layout.ascii {
             return Some("(not ASCII)".into());
         }
         let length = usize::try_from(length).ok()?;
@@ -372,7 +453,10 @@ impl CPython {
 
 #[cfg(test)]
 mod tests {
-    use super::{CPython, Current, TOLD_3_14, TOLD_3_15, V3_11, V3_12, V3_13, V3_14, V3_15};
+    use super::{
+        Boundary, CPython, Current, Part, TOLD_3_13, TOLD_3_14, TOLD_3_15, V3_11, V3_12, V3_13,
+        V3_14, V3_15,
+    };
     use crate::memory::tests::Image;
 
     #[test]
@@ -395,10 +479,40 @@ mod tests {
         ]);
         let mut missing = Vec::new();
         let found = python(V3_14).functions(0x1000, &mut image, &mut missing);
-        assert_eq!(found, Some(vec![vec![0x100, 0x200], vec![0x300]]));
+        assert_eq!(
+            found,
+            Some(parts([(&[0x100, 0x200], 0x5000), (&[0x300], 0x7000)]))
+        );
         image.0.pop();
         let found = python(V3_14).functions(0x1000, &mut image, &mut missing);
         assert_eq!((found, missing.first()), (None, Some(&(0x8000..0x8050))));
+    }
+
+    #[test]
+    fn without_a_global_lock_objects_have_longer_heads() {
+        let text = words(
+            0x500,
+            &[0, 0, 0, 0, 2, 0, 0x1900, u64::from_le_bytes(*b"f0      ")],
+        );
+        let mut code = vec![0x77, 1, 2, 0x900];
+        code.resize(20, 7);
+        code[(0x70 + 16) / 8] = 0x500;
+        code[(0x80 + 16) / 8] = 0x500;
+        let python = CPython {
+            code_type: 0x900,
+            ..python(super::Layout {
+                longer_heads: 16,
+                ascii: TOLD_3_14.ascii_unlocked,
+                ..V3_14
+            })
+        };
+        let mut image = Image(vec![text.clone(), words(0x200, &code)]);
+        assert_eq!(python.name(0x200, &mut image).as_deref(), Some("py::f0:f0"));
+        let identity = python.identity(0x200, &mut image).expect("one");
+        // Who owns it and how often it is referred to may change.
+        (code[0], code[1], code[2]) = (0x78, 2, 3);
+        let mut image = Image(vec![text, words(0x200, &code)]);
+        assert_eq!(python.identity(0x200, &mut image), Some(identity));
     }
 
     /// A frame whose code, callers' frame and last fields are these.
@@ -419,6 +533,14 @@ mod tests {
             at,
             words.iter().flat_map(|word| word.to_le_bytes()).collect(),
         )
+    }
+
+    fn parts(of: [(&[u64], u64); 2]) -> Vec<Part> {
+        let part = |(code, in_frame): (&[u64], u64)| Part {
+            code: code.to_vec(),
+            in_frame,
+        };
+        of.map(part).to_vec()
     }
 
     fn python(layout: super::Layout) -> CPython {
@@ -444,26 +566,45 @@ mod tests {
     #[test]
     fn a_version_tells_where_its_members_are() {
         // As `_Py_DebugOffsets` of the headers has them: interpreters, the next one and its
-        // threads, then current_frame, native_thread_id, datastack_chunk, previous and
-        // executable.
-        let of_3_14 = [208, 224, 232, 256, 264];
-        let of_3_15 = [208, 248, 256, 320, 328];
-        for (version, told, places) in [(V3_14, TOLD_3_14, of_3_14), (V3_15, TOLD_3_15, of_3_15)] {
+        // threads, then current_frame, native_thread_id, datastack_chunk, previous,
+        // executable, owner and localsplus.
+        let of_3_13 = [184, 200, 208, 232, 240, 264, 256];
+        let of_3_14 = [208, 224, 232, 256, 264, 288, 280];
+        let of_3_15 = [208, 248, 256, 320, 328, 352, 344];
+        for (version, told, places) in [
+            (V3_13, TOLD_3_13, of_3_13),
+            (V3_14, TOLD_3_14, of_3_14),
+            (V3_15, TOLD_3_15, of_3_15),
+        ] {
             let mut offsets = vec![0; 64];
             offsets[0] = u64::from_le_bytes(*b"xdebugpy");
             let all = [40, 64, 72].into_iter().chain(places);
             for (number, at) in all.enumerate() {
-                offsets[at / 8] = 1000 + number as u64;
+                offsets[at / 8] = 100 + number as u64;
             }
             let mut image = Image(vec![words(0x1000, &offsets)]);
             let layout = version.told_by(0x1000, told, &mut image).expect("told");
             let first = [layout.interpreters, layout.next_interpreter, layout.threads];
-            assert_eq!(first, [1000, 1001, 1002]);
-            assert!(matches!(layout.current, Current::Direct(1003)));
+            assert_eq!(first, [100, 101, 102]);
+            assert!(matches!(layout.current, Current::Direct(103)));
             let rest = [layout.native_id, layout.chunk, layout.previous, layout.code];
-            assert_eq!(rest, [1004, 1005, 1006, 1007]);
-            // Without a global lock frames are counted otherwise.
+            assert_eq!(rest, [104, 105, 106, 107]);
+            assert_eq!((layout.frame, layout.longer_heads), (109, 0));
+            let (Boundary::OwnFrame(owner) | Boundary::OwnFrames(owner)) = layout.boundary else {
+                panic!("{layout:?}");
+            };
+            assert_eq!(owner, 108);
+            // Without a global lock.
             offsets[2] = 1;
+            let mut image = Image(vec![words(0x1000, &offsets)]);
+            let layout = version.told_by(0x1000, told, &mut image).expect("told");
+            assert_eq!(layout.longer_heads, 16);
+            // A frame of gigabytes is none.
+            offsets[told.variables as usize / 8] = 1 << 32;
+            let mut image = Image(vec![words(0x1000, &offsets)]);
+            assert!(version.told_by(0x1000, told, &mut image).is_none());
+            offsets[told.variables as usize / 8] = 109;
+            offsets[0] += 1;
             let mut image = Image(vec![words(0x1000, &offsets)]);
             assert!(version.told_by(0x1000, told, &mut image).is_none());
         }
@@ -475,14 +616,21 @@ mod tests {
         let at = (32, 48);
         let mut image = Image(vec![
             words(0x1000 + 56, &[0x2000]),
-            words(0x2008, &[0x3000]),
+            words(0x2008, &[0x3000, 0x2100]),
+            words(0x2108, &[0x5000, 0x2200]),
+            words(0x2208, &[0, 0]),
             frame(0x3000, at, (1, 0x4000, 0)),
             frame(0x4000, at, (2, 0x5000, entry)),
             frame(0x5000, at, (3, 0, entry)),
         ]);
         let mut missing = Vec::new();
         let found = python(V3_11).functions(0x1000, &mut image, &mut missing);
-        assert_eq!(found, Some(vec![vec![1, 2], vec![3]]));
+        assert_eq!(found, Some(parts([(&[1, 2], 0x2000), (&[3], 0x2100)])));
+        // The structure further out has another function.
+        let of_outer = std::mem::replace(&mut image.0[2], words(0x2108, &[0x4000, 0x2200]));
+        let found = python(V3_11).functions(0x1000, &mut image, &mut missing);
+        assert_eq!((found, missing.len()), (None, 0));
+        image.0[2] = of_outer;
         // A generator's frame is elsewhere.
         image.0.pop();
         let found = python(V3_11).functions(0x1000, &mut image, &mut missing);
@@ -503,7 +651,7 @@ mod tests {
         ]);
         let mut missing = Vec::new();
         let found = python(V3_12).functions(0x1000, &mut image, &mut missing);
-        assert_eq!(found, Some(vec![vec![1], vec![2]]));
+        assert_eq!(found, Some(parts([(&[1], 0x4000), (&[2], 0x6000)])));
         // A list that comes back to itself comes to an end.
         image.0.pop();
         image.0.push(frame(0x6000, at, (9, 0x3000, boundary)));

@@ -341,6 +341,8 @@ fn python() -> Image {
         (208, 24),
         (232, 8),
         (240, 0),
+        (256, 72),
+        (264, 70),
     ] {
         offsets[at / 8] = value;
     }
@@ -370,13 +372,17 @@ fn ask_machine(memory: &mut Counted<impl Memory>, (code, method): (u64, u64)) ->
 }
 
 /// Asks all that is asked of an interpreter.
-fn ask_python(memory: &mut Counted<impl Memory>, python: &CPython) -> Option<Vec<Vec<u64>>> {
+fn ask_python(
+    memory: &mut Counted<impl Memory>,
+    python: &CPython,
+) -> Option<Vec<crate::PythonPart>> {
     let thread = memory.ask(|memory| python.thread(5, memory))?;
     memory.ask(|memory| python.ranges(thread, memory))?;
     let mut missing = Vec::new();
     let parts = memory.ask(|memory| python.functions(thread, memory, &mut missing));
     assert!(missing.len() <= 1);
-    for code in parts.iter().flatten().flatten().copied().take(4) {
+    let code = parts.iter().flatten().flat_map(|part| &part.code);
+    for code in code.copied().take(4) {
         memory.ask(|memory| python.identity(code, memory));
         let name = memory.ask(|memory| python.name(code, memory));
         assert!(name.is_none_or(|name| name.len() < 4096));
@@ -442,7 +448,10 @@ fn an_interpreter_whose_lists_are_damaged_tells_little_soon() {
         ask_python(memory, &python)
     };
     let parts = open(&mut whole).expect("undamaged");
-    assert_eq!(parts.iter().map(Vec::len).collect::<Vec<_>>(), [1]);
+    assert_eq!(
+        parts.iter().map(|part| part.code.len()).collect::<Vec<_>>(),
+        [1]
+    );
     let mut numbers = Numbers(11);
     let mut told = 0;
     for _ in 0..20_000 {

@@ -20,6 +20,10 @@ const MAX_CACHED: usize = 1 << 17;
 
 /// What leads debuggers to the code that a JIT compiler made.
 const JIT_DESCRIPTOR: &[u8] = b"__jit_debug_descriptor\0";
+/// The function that is the first on the stack of a greenlet (Python), which switches
+/// away from it at its end: `greenlet::UserGreenlet::inner_bootstrap`. What it would return
+/// to is of the stack of whoever started it, who has gone on since.
+const GREENLET: &[u8] = b"_ZN8greenlet12UserGreenlet15inner_bootstrapEP9_greenletP7_object\0";
 /// The longest function at which a file is entered, bytes.
 const LONGEST_ENTRY: u64 = 256;
 /// Code behind a thread's first call in which the thread ends, bytes.
@@ -76,6 +80,7 @@ pub struct UnwindDso {
     eh_returns: FxHashMap<u64, Option<EhReturn>>,
     /// What was found when it was first asked for.
     jit_descriptor: Option<Option<u64>>,
+    greenlet: Option<Option<u64>>,
     /// The interpreter of LuaJIT that was found in the file.
     lua: Option<LuaCode>,
 }
@@ -122,6 +127,7 @@ impl UnwindDso {
             kept_fps: FxHashMap::default(),
             eh_returns: FxHashMap::default(),
             jit_descriptor: None,
+            greenlet: None,
             lua: None,
         }
     }
@@ -440,13 +446,25 @@ impl UnwindDso {
     /// The rules that unwind sections have for an address.
     fn by_tables(&mut self, at: Svma, machine: Machine) -> (Rules, u64) {
         match self.tables.find(&self.image, at.0) {
-            Found::Row { row, function } => (self.intern(row), function),
+            Found::Row { mut row, function } => {
+                if self.begins_greenlets(function) {
+                    row.return_address = Save::Undefined;
+                }
+                (self.intern(row), function)
+            }
             Found::Damaged => (Rules::Damaged, 0),
             Found::Nothing => match self.plt_row(at, machine) {
                 Some(row) => (self.intern(row), 0),
                 None => (Rules::Nothing, 0),
             },
         }
+    }
+
+    /// Whether the function that starts at an address is the first on a stack of its own.
+    fn begins_greenlets(&mut self, function: u64) -> bool {
+        let image = &self.image;
+        let find = || symbols::dynamic_value_of(image, GREENLET);
+        *self.greenlet.get_or_insert_with(find) == Some(function)
     }
 
     /// Whether a Go function starts at an address.

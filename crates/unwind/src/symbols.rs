@@ -97,20 +97,30 @@ impl Builtins {
 /// The address that a file's symbols tell for a name, which ends with a NUL.
 /// Those of the dynamic linker, which are fewer, are asked first.
 pub(crate) fn value_of(image: &Image, name: &[u8]) -> Option<u64> {
+    let all = || value_in(image, (&image.all_symbols, &image.names), name);
+    dynamic_value_of(image, name).or_else(all)
+}
+
+/// The same of a symbol that the dynamic linker knows, whose names are fewer.
+pub(crate) fn dynamic_value_of(image: &Image, name: &[u8]) -> Option<u64> {
+    value_in(image, (&image.dynamic, &image.dynamic_names), name)
+}
+
+fn value_in(
+    image: &Image,
+    (table, names): (&Option<Section>, &Option<Section>),
+    name: &[u8],
+) -> Option<u64> {
     if image.address_size() != 8 {
         return None;
     }
-    let dynamic = (&image.dynamic, &image.dynamic_names);
-    let all = (&image.all_symbols, &image.names);
-    [dynamic, all].into_iter().find_map(|(table, names)| {
-        let names = image.section_bytes(names.as_ref()?)?;
-        let at = u32::try_from(memmem::find(&names, name)?).ok()?;
-        let table = image.section_bytes(table.as_ref()?)?;
-        let is_it = |symbol: &&[u8]| symbol.starts_with(&at.to_le_bytes());
-        let symbol = table.chunks_exact(24).find(is_it)?;
-        let value = u64::from_le_bytes(*symbol.get(8..)?.first_chunk()?);
-        (value != 0).then_some(value)
-    })
+    let names = image.section_bytes(names.as_ref()?)?;
+    let at = u32::try_from(memmem::find(&names, name)?).ok()?;
+    let table = image.section_bytes(table.as_ref()?)?;
+    let is_it = |symbol: &&[u8]| symbol.starts_with(&at.to_le_bytes());
+    let symbol = table.chunks_exact(24).find(is_it)?;
+    let value = u64::from_le_bytes(*symbol.get(8..)?.first_chunk()?);
+    (value != 0).then_some(value)
 }
 
 fn read(image: &Image) -> Vec<u64> {

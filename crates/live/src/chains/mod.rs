@@ -12,7 +12,7 @@ mod walk;
 
 use crate::known_frame::Known;
 use crate::links::{Call, Link, Links};
-use crate::memory::{SparePieces, TargetMemory};
+use crate::memory::{SparePieces, TargetMemory, WantedMemory};
 use crate::nearby::Lines;
 use crate::outbox::{Trial, Verdict};
 use crate::stack_starts::{StackStarts, Told};
@@ -282,9 +282,8 @@ impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
         self.names.take()
     }
 
-    /// The memory that samples of these threads should bring along: by
-    /// thread address ranges, that of the stack itself first.
-    pub(super) fn wanted(&mut self) -> impl Iterator<Item = (i32, Vec<Range<u64>>)> {
+    /// The memory that samples of these threads should bring along.
+    pub(super) fn wanted(&mut self) -> impl Iterator<Item = (i32, WantedMemory)> {
         self.wanted.now(self.drain)
     }
 

@@ -46,6 +46,8 @@ const RBX: u8 = 3;
 /// A frame of a chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FrameAt {
+    /// Where its return address stands; 0 for the innermost frame.
+    pub(super) slot: u64,
     pub(super) pc: u64,
     /// Its frame pointer register; 0 if that is lost.
     pub(super) fp: u64,
@@ -54,6 +56,7 @@ pub(super) struct FrameAt {
 impl FrameAt {
     pub(super) fn of(frame: &Known) -> Self {
         Self {
+            slot: frame.slot,
             pc: frame.pc,
             fp: frame.fp,
         }

@@ -2,16 +2,16 @@
 //!
 //! Which they are changes with every call, and stands in memory that no
 //! sample has. So a snapshot brings it along, and they are told only where all
-//! of it is of the time of the sample, and there are as many parts as the
-//! native stack has frames of the interpreter; else the stack stays native.
+//! of it is of the time of the sample, and each part stands in a frame of the
+//! interpreter, and each such frame has one; else the stack stays native.
 
 use super::Chains;
 use super::named::{FrameAt, Now, UNKNOWN};
-use crate::memory::{Copied, TargetMemory};
+use crate::memory::{Copied, TargetMemory, WantedMemory};
 use crate::provisional::provisional;
 use crate::stacks::{FunctionName, OpenFile};
 use crate::thread_sample::{Naming, ThreadSample};
-use prof_runtimes::Memory;
+use prof_runtimes::{CPython, Memory, PythonPart};
 
 /// What names of mappings begin with that are those of Python functions.
 const PYTHON: &str = "[python] ";
@@ -54,7 +54,7 @@ impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
         let mut rest = out.as_slice();
         let (mut taken, mut proven_now) = (0, None);
         let has_map = self.names.has_map(process, &self.memory);
-        for (index, mut part) in at.into_iter().zip(parts) {
+        for (index, PythonPart { code: mut part, .. }) in at.into_iter().zip(parts) {
             // The perf map names the trampoline of `-X perf` by which the
             // function was entered.
             if let Some(caller) = frames.get(index + 1)
@@ -107,12 +107,12 @@ impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
         Some(provisional(address))
     }
 
-    /// The positions of the interpreter's frames, and what each of them runs.
+    /// The positions of frames of the interpreter, and what each of them runs.
     fn python_parts(
         &mut self,
         sample: &ThreadSample<'_>,
         frames: &[FrameAt],
-    ) -> Option<(Vec<usize>, Vec<Vec<u64>>)> {
+    ) -> Option<(Vec<usize>, Vec<PythonPart>)> {
         let mut memory = Now {
             memory: &self.memory,
             pid: sample.state.pid,
@@ -124,9 +124,9 @@ impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
         let is_eval = |(index, frame): &(usize, &FrameAt)| {
             python.is_eval(frame.pc.wrapping_sub(u64::from(*index > 0)))
         };
-        let at = frames.iter().enumerate().filter(is_eval);
-        let at: Vec<usize> = at.map(|(index, _)| index).collect();
-        if at.is_empty() {
+        let evals = frames.iter().enumerate().filter(is_eval);
+        let evals: Vec<usize> = evals.map(|(index, _)| index).collect();
+        if evals.is_empty() {
             return None;
         }
         let mut missing = Vec::new();
@@ -134,11 +134,57 @@ impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
         let parts = python.functions(thread, &mut then, &mut missing);
         let now = (sample.tid, self.drain);
         if !self.wanted.knows_also(now) {
-            self.wanted.also(now, python.ranges(thread, &mut memory)?);
+            let (ranges, newest) = python.ranges(thread, &mut memory)?;
+            let pointed = Some((newest, CPython::CHUNK));
+            self.wanted.also(now, WantedMemory { ranges, pointed });
         }
         missing.truncate(MOST_ELSEWHERE);
         self.wanted.missing(sample.tid, missing);
-        let parts = parts.filter(|parts| parts.len() == at.len())?;
-        Some((at, parts))
+        let parts = parts?;
+        // A function that is just being called may have the caller of an earlier one yet,
+        // and then the list is that of another.
+        (places(frames, &parts)? == evals).then_some((evals, parts))
+    }
+}
+
+/// The positions of the frames in which the parts stand, as far as the chain goes;
+/// `None` if one stands in the frame of one further in, or in none.
+fn places(frames: &[FrameAt], parts: &[PythonPart]) -> Option<Vec<usize>> {
+    let mut at = Vec::with_capacity(parts.len());
+    let mut rest = frames;
+    for part in parts {
+        // The return addresses into a frame and out of it stand below and above what it has.
+        let caller = rest.iter().position(|frame| frame.slot > part.in_frame);
+        let Some(caller) = caller else {
+            break;
+        };
+        let begins = frames.len() - rest.len();
+        at.push(begins + caller.checked_sub(1)?);
+        rest = rest.get(caller..)?;
+    }
+    Some(at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{FrameAt, PythonPart, places};
+
+    #[test]
+    fn parts_belong_to_the_frames_that_they_stand_in() {
+        let frames = [0, 0x100, 0x180, 0x200, 0x300].map(|slot| FrameAt { slot, pc: 1, fp: 0 });
+        let of = |all: &[u64]| {
+            let part = |&in_frame: &u64| PythonPart {
+                code: Vec::new(),
+                in_frame,
+            };
+            places(&frames, &all.iter().map(part).collect::<Vec<_>>())
+        };
+        // One of the evaluation loops has none yet.
+        assert_eq!(of(&[0x110, 0x2f0]), Some(vec![1, 3]));
+        assert_eq!(of(&[0x80, 0x110]), Some(vec![0, 1]));
+        // The chain ends before.
+        assert_eq!(of(&[0x110, 0x400, 0x500]), Some(vec![1]));
+        assert_eq!(of(&[0x110, 0x120]), None);
+        assert_eq!(of(&[0x210, 0x110]), None);
     }
 }

@@ -2,9 +2,9 @@
 
 use super::{AT_FIRST, MOST_BYTES};
 use prof_abi::ByteOrder;
+use prof_live::WantedMemory;
 use prof_perfdata::{Record, Registers, Sample};
 use prof_sys::process;
-use std::ops::Range;
 
 /// perf's number of the register that holds a system call's result.
 pub(super) const RESULT: u32 = 0;
@@ -33,12 +33,12 @@ pub(super) fn copied_until(
     is_there.then(|| sp.saturating_add(copied.len() as u64))
 }
 
-/// The wanted ranges of a process, as far as they can be read; `grown` gives an
+/// The wanted memory of a process, as far as it can be read; `grown` gives an
 /// empty buffer with room for so much, or makes room in one.
 pub(super) fn read_pieces(
     pid: i32,
     copied_until: u64,
-    wanted: &[Range<u64>],
+    wanted: &WantedMemory,
     grown: impl Fn(Option<Vec<u8>>, usize) -> Vec<u8>,
 ) -> Vec<(u64, Vec<u8>)> {
     let Ok(pid) = u32::try_from(pid) else {
@@ -46,7 +46,7 @@ pub(super) fn read_pieces(
     };
     let mut left = MOST_BYTES;
     let mut pieces = Vec::new();
-    for (index, range) in wanted.iter().enumerate() {
+    for (index, range) in wanted.ranges.iter().enumerate() {
         let start = match index {
             0 => copied_until,
             _ => range.start,
@@ -58,7 +58,24 @@ pub(super) fn read_pieces(
         left -= length;
         pieces.push((start, read_range(pid, (start, length as usize), &grown)));
     }
+    let pointed = wanted.pointed.and_then(|(at, length)| {
+        let bytes = from(&pieces, at)?.first_chunk()?;
+        Some((u64::from_ne_bytes(*bytes), length.min(left)))
+    });
+    if let Some((start, length)) = pointed
+        && from(&pieces, start).is_none()
+    {
+        pieces.push((start, read_range(pid, (start, length as usize), &grown)));
+    }
     pieces
+}
+
+/// What was read from an address on.
+fn from(pieces: &[(u64, Vec<u8>)], address: u64) -> Option<&[u8]> {
+    pieces.iter().find_map(|(start, bytes)| {
+        let at = usize::try_from(address.checked_sub(*start)?).ok()?;
+        bytes.get(at..).filter(|rest| !rest.is_empty())
+    })
 }
 
 /// So many bytes of a process, as far as they can be read, piece by piece: where a

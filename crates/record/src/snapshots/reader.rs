@@ -8,11 +8,10 @@ use crate::allowance::Allowance;
 use crate::drain::Shared;
 use crate::peeking::each_record;
 use prof_abi::{ByteOrder, RecordType};
-use prof_live::MemorySnapshot;
+use prof_live::{MemorySnapshot, WantedMemory};
 use prof_perfdata::{Record, Registers, Sample};
 use prof_sys::prompt::{SampleSignals, run_on};
 use prof_sys::{Event, PollSet, RingView, Waker, clock};
-use std::ops::Range;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -158,20 +157,24 @@ impl Reader<'_> {
         snapshot
     }
 
-    /// Reads these ranges for a sample, or the stack above the copied piece if there
-    /// are none, if its thread left so and stays away.
+    /// Reads this memory for a sample, or the stack above the copied piece if there
+    /// is none, if its thread left so and stays away.
     fn read(
         &mut self,
         sample: &Found,
         left: &Left,
-        wanted: &[Range<u64>],
+        wanted: &WantedMemory,
     ) -> Option<MemorySnapshot> {
         let (copied_until, left_until) = self.unmoved_until(sample, left)?;
         let grown = |old, length| self.deep.orders.grown(old, length);
-        let of_new = 0..copied_until.saturating_add(MOST_OF_NEW);
-        let wanted = match wanted {
-            [] => std::slice::from_ref(&of_new),
-            ranges => ranges,
+        let stack = 0..copied_until.saturating_add(MOST_OF_NEW);
+        let of_new = WantedMemory {
+            ranges: [stack].into(),
+            pointed: None,
+        };
+        let wanted = match wanted.ranges.is_empty() {
+            true => &of_new,
+            false => wanted,
         };
         let mut pieces = read_pieces(sample.pid, copied_until, wanted, grown);
         let is_good = !pieces.is_empty() && self.stayed_away(sample.tid, left.time);
