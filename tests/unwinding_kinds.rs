@@ -1,7 +1,7 @@
 //! `prof record -g` on programs of every kind: stacks reach the start, and the
 //! recorder stays small.
 
-use crate::oracle::{compiled, copy_program, have, prof_command, scratch, skipped};
+use crate::oracle::{compiled, copy_program, have, prof, prof_command, scratch, skipped};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -100,6 +100,40 @@ fn programs_of_every_kind_reach_the_start() {
             assert_complete(name, &[text(&program), "work", "300"]);
         }
     }
+}
+
+/// Stacks that a program made for itself, as boost and PHP do, end where their first
+/// function would return to.
+#[test]
+fn stacks_of_fibres_reach_their_start() {
+    let test = "stacks_of_fibres_reach_their_start";
+    let Some(program) = compiled(test, "fibres.c", &["-O2", "-fomit-frame-pointer"]) else {
+        return;
+    };
+    assert_complete("fibres", &[text(&program), "600"]);
+    let recording = scratch().join("every-kind-fibres.data");
+    let script = prof(&["script", "-F", "ip,sym", "-i", text(&recording)]);
+    let script = script.succeeded("script").text();
+    let (mut of_fibres, mut of_main) = (0, 0);
+    for stack in script.split("\n\n") {
+        let is_in = |name: &str| stack.lines().any(|line| line.trim().ends_with(name));
+        // Those of functions that run, not of what switches between the stacks.
+        if !is_in(" deep") {
+            continue;
+        }
+        match is_in(" first") || is_in(" second") {
+            true => of_fibres += 1,
+            false => of_main += 1,
+        }
+        let outermost = stack.trim_end().lines().last().unwrap_or_default();
+        let start = if is_in(" main") { "_start" } else { "begins" };
+        assert!(outermost.ends_with(start), "{stack}");
+        assert!(
+            is_in(" main") != (is_in(" first") || is_in(" second")),
+            "{stack}"
+        );
+    }
+    assert!(of_fibres > 100 && of_main > 50, "{of_fibres} {of_main}");
 }
 
 /// Stacks through code that PCRE2 made, which keeps no frame pointer.

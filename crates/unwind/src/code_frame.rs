@@ -29,7 +29,7 @@ pub(crate) use kept::{OwnFp, kept_fp};
 pub(crate) use pads::in_pad;
 pub(crate) use reach::{Reached, Reaches};
 pub(crate) use returns::{Constant, by_next_return, by_returns};
-pub(crate) use straight::{fp_to_be, has_frame_made, makes_room, taken_down_by_fp};
+pub(crate) use straight::{ends_all, fp_to_be, has_frame_made, makes_room, taken_down_by_fp};
 pub use straight::{is_straight, keeps_on_stack};
 use switch::Switch;
 

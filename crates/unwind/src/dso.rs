@@ -10,7 +10,7 @@ use crate::pointed::Pointed;
 use crate::row::{Row, Save};
 use crate::symbols::Symbols;
 use crate::tables::{Found, Tables};
-use crate::{ImageError, Layout, Machine, Source, symbols};
+use crate::{CallBefore, ImageError, Layout, Machine, Source, symbols};
 use prof_abi::BuildId;
 use prof_profile::Svma;
 use rustc_hash::FxHashMap;
@@ -44,6 +44,15 @@ pub(crate) enum Rules {
     Damaged,
 }
 
+/// How a stack starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Start {
+    /// With a call of the function that begins the program, or threads.
+    Thread,
+    /// With a place that was put on it as what its first function returns to.
+    Last,
+}
+
 /// One ELF file: its unwind tables and the rules already looked up.
 #[derive(Debug)]
 pub struct UnwindDso {
@@ -52,8 +61,8 @@ pub struct UnwindDso {
     go: GoTable,
     symbols: Symbols,
     pointed: Pointed,
-    /// By return address: whether threads begin with the call before it.
-    thread_starts: FxHashMap<u64, bool>,
+    /// By return address: whether threads begin with the call before it, and how.
+    thread_starts: FxHashMap<u64, Option<Start>>,
     rows: Vec<Row>,
     row_numbers: FxHashMap<Row, u32>,
     /// By address: its rules and its function's start, 0 if unknown.
@@ -339,8 +348,14 @@ impl UnwindDso {
     }
 
     /// Whether a thread begins with the call that returns to `at`: in the
-    /// function at which the file is entered, or in that which starts threads.
+    /// function at which the file is entered, or in that which starts threads; or a
+    /// stack that a program made for itself ends there.
     pub fn starts_thread(&mut self, at: Svma, machine: Machine) -> bool {
+        self.start(at, machine).is_some()
+    }
+
+    /// The same, and how.
+    pub(crate) fn start(&mut self, at: Svma, machine: Machine) -> Option<Start> {
         if self.thread_starts.len() >= MAX_CACHED {
             self.thread_starts.clear();
         }
@@ -348,9 +363,11 @@ impl UnwindDso {
             return known;
         }
         let is_entry = self.is_in_entry(Wanted::Return(at.0), machine);
-        let starts = is_entry || self.clones_before(at);
-        self.thread_starts.insert(at.0, starts);
-        starts
+        let starts_thread = is_entry || self.clones_before(at);
+        let is_last = || self.ends_stack(at, machine).then_some(Start::Last);
+        let start = starts_thread.then_some(Start::Thread).or_else(is_last);
+        self.thread_starts.insert(at.0, start);
+        start
     }
 
     /// Whether a place is in the function at which the file is entered.
@@ -361,6 +378,17 @@ impl UnwindDso {
             (entry..entry.saturating_add(LONGEST_ENTRY)).contains(&at)
                 && code_frame::reaches(machine, entry, wanted, &mut read)
         })
+    }
+
+    /// Whether what returns to `at`, where no call stands before, was the last function of
+    /// its stack: there all ends, as in `make_fcontext` of boost and PHP.
+    fn ends_stack(&self, at: Svma, machine: Machine) -> bool {
+        let mut before = [0; CallBefore::LONGEST];
+        let from = Svma(at.0.saturating_sub(before.len() as u64));
+        machine != Machine::Aarch64
+            && self.code(from, &mut before) == before.len()
+            && CallBefore::decode(machine, &before) == CallBefore::None
+            && code_frame::ends_all(machine, at.0, &mut code_of(&self.image))
     }
 
     /// Whether a new thread made its first call before `at`: before that the

@@ -9,6 +9,7 @@
 
 use crate::code_frame::{CallerFp, CodeFrame, OwnFp, Slot, Wanted};
 use crate::cursor::{Caller, DsoFrame};
+use crate::dso::Start;
 use crate::{
     Base, CallBefore, CodeAt, FpFrom, Machine, Process, Registers, StepBy, UnwindDsoId, Unwinder,
     fallback, signal_frame,
@@ -189,7 +190,8 @@ impl<'a> Followed<'a> {
     }
 
     /// Whether nothing called the frame: it is in the function at which the
-    /// file is entered, or in that which starts threads.
+    /// file is entered, or in that which starts threads, or where a stack that a program
+    /// made for itself ends.
     fn is_thread_start(&mut self) -> bool {
         let (machine, wanted) = (self.machine(), self.wanted());
         let Some(dso) = self.unwinder.dsos.get_mut(self.id) else {
@@ -200,7 +202,11 @@ impl<'a> Followed<'a> {
             // told it.
             Wanted::Return(at) if !dso.is_in_entry(wanted, machine) => {
                 let fp = self.registers.fp();
-                dso.starts_thread(Svma(at), machine) && fp.is_none_or(|fp| fp == 0)
+                match dso.start(Svma(at), machine) {
+                    Some(Start::Thread) => fp.is_none_or(|fp| fp == 0),
+                    Some(Start::Last) => true,
+                    None => false,
+                }
             }
             _ => dso.is_in_entry(wanted, machine),
         }

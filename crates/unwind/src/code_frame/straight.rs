@@ -6,6 +6,8 @@ use super::{
 use crate::Machine;
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, Register};
 
+/// Instructions before the call that is the last one of a stack.
+const MAX_BEFORE_LAST: usize = 3;
 /// Instructions that are looked at for the end of a frame.
 const MAX_AHEAD: usize = 64;
 /// Most bytes between two places of a function.
@@ -40,6 +42,27 @@ pub fn keeps_on_stack(pc: u64, read: impl FnMut(u64, &mut [u8]) -> usize) -> boo
         );
         if changes || !goes_on || instruction.mnemonic() == Mnemonic::Pop {
             return false;
+        }
+    }
+    false
+}
+
+/// Whether x86 code at `pc` goes on to one call that does not return, as `hlt` or `ud2`
+/// behind it tells: `xor %rdi,%rdi; call _exit; hlt`.
+pub(crate) fn ends_all(machine: Machine, pc: u64, read: &mut impl ReadCode) -> bool {
+    let mut at = pc;
+    for _ in 0..=MAX_BEFORE_LAST {
+        let Some(instruction) = decode(machine, at, read) else {
+            return false;
+        };
+        at = instruction.next_ip();
+        match instruction.flow_control() {
+            FlowControl::Next if !matches!(instruction.mnemonic(), Mnemonic::Hlt) => {}
+            FlowControl::Call | FlowControl::IndirectCall => {
+                let behind = decode(machine, at, read).map(|it| it.mnemonic());
+                return matches!(behind, Some(Mnemonic::Hlt | Mnemonic::Ud2));
+            }
+            _ => return false,
         }
     }
     false

@@ -1,7 +1,7 @@
 //! Code made of bytes, and the frames that it has.
 
 use super::{
-    CallerFp, CodeFrame, Freeing, Slot, Wanted, epilogue, follow, follow_kept, freeing,
+    CallerFp, CodeFrame, Freeing, Slot, Wanted, ends_all, epilogue, follow, follow_kept, freeing,
     will_make_frame,
 };
 use crate::Machine;
@@ -201,6 +201,24 @@ fn frames_are_seen_coming_and_arguments_going() {
 }
 
 #[test]
+fn a_call_that_ends_all_is_known_by_what_stands_behind_it() {
+    let ends = |code: &[u8]| ends_all(Machine::X86_64, AT, &mut reader(code));
+    // xor %rdi,%rdi; call _exit; hlt
+    let put_there = [0x48, 0x31, 0xff, 0xe8, 1, 0, 0, 0, 0xf4];
+    assert!(ends(&put_there));
+    // call *%rax; ud2
+    assert!(ends(&[0xff, 0xd0, 0x0f, 0x0b]));
+    // Something that goes on.
+    assert!(!ends(&[0x48, 0x31, 0xff, 0xe8, 1, 0, 0, 0, 0x90]));
+    assert!(!ends(&put_there[..8]));
+    // ret; hlt; jmp; a call of another kind of end before.
+    for first in [&[0xc3][..], &[0xf4], &[0xeb, 0x00], &[0x0f, 0x0b]] {
+        assert!(!ends(&[first, &put_there].concat()));
+    }
+    assert!(!ends(&[&[0x90; 4][..], &put_there].concat()));
+}
+
+#[test]
 fn any_bytes_come_to_an_end() {
     let mut seed = 1_u32;
     for _ in 0..2000 {
@@ -214,6 +232,7 @@ fn any_bytes_come_to_an_end() {
             follow(machine, AT, Wanted::Exact(AT + 40), &mut reader(&code));
             follow_kept(machine, AT, Wanted::Exact(AT + 40), &mut reader(&code));
             epilogue(machine, AT, &mut reader(&code));
+            ends_all(machine, AT, &mut reader(&code));
             will_make_frame(machine, AT, &mut reader(&code));
         }
         freeing(AT, |_| Some(u64::MAX), &mut reader(&code));
