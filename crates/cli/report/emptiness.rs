@@ -18,13 +18,13 @@ pub(crate) fn no_samples(profile: &Profile) -> String {
     let events: Vec<&str> = events.collect();
     format!(
         "the recording has no samples of {}\n  \
-         the program may have been too short or asleep\n  \
-         try: prof record -F 9999 -g …   or: prof record -e cpu-clock …",
+         the program may have been too short or asleep\n  try: {}",
         if events.is_empty() {
             "any event".to_owned()
         } else {
             events.join(", ")
-        }
+        },
+        trust::ways_to_samples(events.iter().copied())
     )
 }
 

@@ -179,6 +179,16 @@ fn damages(trust: &Trust, caveats: &mut Vec<Caveat>) {
     }
 }
 
+/// What would take samples where none of these events did: a higher rate, or else what
+/// samples all that runs.
+pub fn ways_to_samples<'a>(mut events: impl Iterator<Item = &'a str>) -> &'static str {
+    let is_clock = |name: &str| name.starts_with("cpu-clock") || name.starts_with("task-clock");
+    match events.any(is_clock) {
+        true => "prof record -F 9999 -g …",
+        false => "prof record -F 9999 -g …   or: prof record -e cpu-clock -g …",
+    }
+}
+
 /// The share of the CPU time that has no samples, if that is much: why, and what
 /// would help; for whoever reads what has no trust line.
 pub fn unseen_time(profile: &Profile) -> Option<String> {

@@ -74,8 +74,8 @@ pub enum PictureError {
     /// The recording has no samples of the event.
     #[error(
         "there is nothing to draw: the recording has no samples of {event}\n  \
-         the program may have been too short or asleep\n  \
-         try: prof record -F 9999 -g …   or: prof record -e cpu-clock -g …"
+         the program may have been too short or asleep\n  try: {}",
+        crate::trust::ways_to_samples(std::iter::once(event.as_str()))
     )]
     NoSamples {
         /// The event.
