@@ -2,7 +2,7 @@
 //! against a program whose functions know their callers.
 
 use crate::oracle::{
-    copy_program, excerpt, have, may_record_all, prof, prof_command, scratch, skipped,
+    copy_program, excerpt, fixture, have, may_record_all, prof, prof_command, scratch, skipped,
 };
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -116,6 +116,62 @@ fn python_functions_stand_between_the_interpreters_frames_in_order() {
 }
 
 /// With `-X perf` each function has a trampoline, which the perf map names.
+/// Frames of coroutines and generators stand in themselves, wherever those are, and are
+/// other ones all the time.
+#[test]
+fn coroutines_and_generators_are_in_the_stacks() {
+    let test = "coroutines_and_generators_are_in_the_stacks";
+    if !have(test, "python3") {
+        return;
+    }
+    let data = scratch().join("coroutines.data");
+    let recorded = recorder(&data)
+        .args(["--", "python3"])
+        .arg(fixture("programs").join("coroutines.py"))
+        .arg("2.5")
+        .output()
+        .expect("prof starts");
+    assert!(recorded.status.success(), "{recorded:?}");
+    let below = |callers: &[&str]| {
+        let callers = callers.iter().map(|name| Some((*name).to_owned()));
+        callers.collect::<Vec<_>>()
+    };
+    let ways = [
+        below(&["work", "c0", "c1", "task"]),
+        below(&["work", "inner", "outer", "c0", "c1", "task"]),
+    ];
+    let (mut all, mut known, mut whole) = (0, 0, [0, 0]);
+    for stack in stacks(&data).split("\n\n") {
+        let names = stack
+            .lines()
+            .filter_map(|line| line.trim().split_once(" py::"));
+        let functions: Vec<Option<String>> = names
+            .filter_map(|(_, name)| match name.split_once(':') {
+                _ if name.starts_with("(unknown)") => Some(None),
+                Some((function, file)) if file.contains("coroutines.py") => {
+                    Some(Some(function.to_owned()))
+                }
+                _ => None,
+            })
+            .collect();
+        if stack.contains("_PyEval_EvalFrameDefault") {
+            all += 1;
+            known += u32::from(stack.contains(" py::"));
+        }
+        if functions.iter().any(Option::is_none) || functions.first() != Some(&ways[0][0]) {
+            continue;
+        }
+        let way = ways.iter().position(|way| functions.starts_with(way));
+        let way = way.unwrap_or_else(|| panic!("{functions:?}: {stack}"));
+        if let Some(whole) = whole.get_mut(way) {
+            *whole += 1;
+        }
+    }
+    let [awaiting, generating] = whole;
+    assert!(awaiting > 300 && generating > 100, "{whole:?} of {all}");
+    assert!(known > all * 9 / 10, "{known} of {all}");
+}
+
 #[test]
 fn python_functions_that_a_perf_map_names_are_there_once() {
     let test = "python-map";

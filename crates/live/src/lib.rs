@@ -72,7 +72,7 @@ pub use files::LiveFiles;
 pub use jitdump_name::jitdump_pid;
 pub use left_out::{FEWEST_FRAMES, MOST_FRAMES, is_left_out};
 pub use mapped_dsos::{Inode, MappedDso, MappedDsoId, MappedDsos, is_anonymous, runtime_function};
-pub use memory::{MemorySnapshot, TargetMemory, WantedMemory};
+pub use memory::{LinkedList, MemorySnapshot, TargetMemory, WantedMemory};
 pub use processes::{ForkEvent, MapEvent, Processes};
 pub use spares::Spares;
 pub use stack_starts::StackStarts;

@@ -2,7 +2,6 @@
 
 use crate::memory::WantedMemory;
 use rustc_hash::FxHashMap;
-use std::collections::VecDeque;
 use std::ops::Range;
 
 /// Drains for which a thread's stack counts as deep after it was.
@@ -31,8 +30,6 @@ const BEGUN: u64 = 32;
 /// So many may begin in that time. Where more do, they are short, and so are their
 /// stacks: to read each would cost more of their time than they have.
 const MOST_BEGUN: u32 = 32;
-/// Places of a thread that are wanted at a time.
-const MOST_PLACES: usize = 8;
 
 /// Memory beyond the copied pieces, by thread.
 #[derive(Debug)]
@@ -59,8 +56,6 @@ struct Begun {
 #[derive(Debug, Default)]
 struct Also {
     memory: WantedMemory,
-    /// Places that were missing lately.
-    places: VecDeque<Range<u64>>,
     until: u64,
 }
 
@@ -186,20 +181,6 @@ impl Wanted {
         also.until = now + WANTED;
     }
 
-    /// These places of a thread were missing.
-    pub(super) fn missing(&mut self, tid: i32, places: Vec<Range<u64>>) {
-        let Some(also) = self.also.get_mut(&tid) else {
-            return;
-        };
-        for place in places {
-            if !also.places.contains(&place) {
-                also.places.push_back(place);
-            }
-        }
-        let surplus = also.places.len().saturating_sub(MOST_PLACES);
-        also.places.drain(..surplus);
-    }
-
     /// What is to be read from drain `now` on.
     pub(super) fn now(&mut self, now: u64) -> impl Iterator<Item = (i32, WantedMemory)> {
         self.threads.retain(|_, of| of.until >= now);
@@ -213,18 +194,21 @@ impl Wanted {
                     Some(part) => [0..0, part.clone()].into(),
                     None => of.ranges.clone(),
                 };
-                let pointed = None;
-                (tid, WantedMemory { ranges, pointed })
+                let of_stack = WantedMemory {
+                    ranges,
+                    ..WantedMemory::default()
+                };
+                (tid, of_stack)
             })
             .collect();
         for (&tid, also) in &self.also {
             // The first range is that of the stack.
-            let WantedMemory { ranges, pointed } = wanted.entry(tid).or_default();
-            if ranges.is_empty() {
-                ranges.push(0..0);
+            let all = wanted.entry(tid).or_default();
+            if all.ranges.is_empty() {
+                all.ranges.push(0..0);
             }
-            ranges.extend(also.memory.ranges.iter().chain(&also.places).cloned());
-            *pointed = also.memory.pointed;
+            all.ranges.extend(also.memory.ranges.iter().cloned());
+            (all.pointed, all.list) = (also.memory.pointed, also.memory.list);
         }
         wanted.into_iter()
     }

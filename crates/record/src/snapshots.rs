@@ -60,6 +60,8 @@ const AT_FIRST: usize = 64 << 10;
 /// Most bytes of snapshots that are with the unwinder or wait for it, and of
 /// buffers kept for reuse.
 const MOST_OUT: usize = 16 << 20;
+/// Buffers of fewer bytes are made anew: those that are kept are for stacks.
+const SMALL: usize = 1024;
 /// At so many bytes the unwinder is to look at them soon.
 const MANY_OUT: usize = MOST_OUT / 4;
 /// The clocks of two CPUs differ by less, ns.
@@ -157,7 +159,7 @@ impl Snapshots {
         for (_, buffer) in pieces.into_iter().flatten() {
             let size = buffer.capacity();
             taken.out = taken.out.saturating_sub(size);
-            if taken.out + taken.spare.bytes() + size <= MOST_OUT {
+            if size >= SMALL && taken.out + taken.spare.bytes() + size <= MOST_OUT {
                 taken.spare.give_back(buffer);
             }
         }
@@ -172,7 +174,10 @@ impl Snapshots {
     /// with room for so much in all.
     fn grown(&self, buffer: Option<Vec<u8>>, length: usize) -> Vec<u8> {
         let counted = buffer.as_ref().map_or(0, Vec::capacity);
-        let spare = || locked(&self.taken).spare.take();
+        let spare = || match length < SMALL {
+            true => Vec::new(),
+            false => locked(&self.taken).spare.take(),
+        };
         let mut buffer = buffer.unwrap_or_else(spare);
         buffer.reserve_exact(length.saturating_sub(buffer.len()));
         locked(&self.taken).out += buffer.capacity().saturating_sub(counted);
@@ -242,7 +247,7 @@ impl Snapshots {
         let Some(wanted) = self.wanted_of(tid).filter(|_| self.has_room()) else {
             return;
         };
-        let pieces = read_pieces(pid, copied_until, &wanted, |old, length| {
+        let pieces = read_pieces(pid, (copied_until, &[]), &wanted, |old, length| {
             self.grown(old, length)
         });
         self.add(MemorySnapshot {
@@ -408,13 +413,14 @@ impl<'a> DeepStacks<'a> {
 #[cfg(test)]
 mod tests {
     use super::{MemorySnapshot, Snapshots, WantedMemory, locked, read_pieces};
+    use prof_live::LinkedList;
     use std::collections::HashMap;
     use std::ops::Range;
 
     fn of_stack(range: Range<u64>) -> WantedMemory {
         WantedMemory {
             ranges: vec![range],
-            pointed: None,
+            ..WantedMemory::default()
         }
     }
 
@@ -426,9 +432,9 @@ mod tests {
         let new = |old: Option<Vec<u8>>, _| old.unwrap_or_default();
         let wanted = WantedMemory {
             ranges: vec![start..start + 32, start..start + 8],
-            pointed: None,
+            ..WantedMemory::default()
         };
-        let pieces = read_pieces(pid, start + 8, &wanted, new);
+        let pieces = read_pieces(pid, (start + 8, &[]), &wanted, new);
         if pieces.is_empty() {
             println!("skipped: process_vm_readv is not permitted");
             return;
@@ -443,13 +449,13 @@ mod tests {
             pieces,
             [(start + 8, bytes(&[2, 3, 4])), (start, bytes(&[1]))]
         );
-        assert!(read_pieces(-1, 0, &of_stack(0..8), new).is_empty());
+        assert!(read_pieces(-1, (0, &[]), &of_stack(0..8), new).is_empty());
         // Longer than what is read first, and nearly as long as a stack may usually be.
         for length in [300_000, 8_300_000_u32] {
             let long: Vec<u8> = (0..length).map(|at| (at / 7) as u8).collect();
             let start = long.as_ptr() as u64;
             let range = start..start + long.len() as u64;
-            let read = read_pieces(pid, start, &of_stack(range), new);
+            let read = read_pieces(pid, (start, &[]), &of_stack(range), new);
             assert!(read == [(start, long)], "{length}");
         }
     }
@@ -466,8 +472,9 @@ mod tests {
             let wanted = WantedMemory {
                 ranges: vec![0..0, at..at + 16, pointers[0]..pointers[0] + 16],
                 pointed: Some((pointed, 16)),
+                list: None,
             };
-            let pieces = read_pieces(pid, 0, &wanted, new);
+            let pieces = read_pieces(pid, (0, &[]), &wanted, new);
             if pieces.is_empty() {
                 println!("skipped: process_vm_readv is not permitted");
                 return;
@@ -483,8 +490,67 @@ mod tests {
         let nowhere = WantedMemory {
             ranges: Vec::new(),
             pointed: Some((8, 16)),
+            list: None,
         };
-        assert!(read_pieces(pid, 0, &nowhere, new).is_empty());
+        assert!(read_pieces(pid, (0, &[]), &nowhere, new).is_empty());
+    }
+
+    #[test]
+    fn objects_that_lead_to_each_other_are_read() {
+        // Each has the address of the next behind a word.
+        let last = [3_u64, 0];
+        let second = [2, last.as_ptr() as u64];
+        let first = [1, second.as_ptr() as u64];
+        let head = [first.as_ptr() as u64];
+        let pid = std::process::id() as i32;
+        let new = |old: Option<Vec<u8>>, _| old.unwrap_or_default();
+        let list = LinkedList {
+            head: head.as_ptr() as u64,
+            via: None,
+            size: 16,
+            next: 8,
+        };
+        let wanted = |list: LinkedList| WantedMemory {
+            ranges: vec![0..0, list.head..list.head + 8],
+            pointed: None,
+            list: Some(list),
+        };
+        // The second was copied with the sample.
+        let bytes: Vec<u8> = second.iter().flat_map(|it| it.to_ne_bytes()).collect();
+        let copied = (second.as_ptr() as u64, bytes.as_slice());
+        let pieces = read_pieces(pid, copied, &wanted(list), new);
+        if pieces.is_empty() {
+            println!("skipped: process_vm_readv is not permitted");
+            return;
+        }
+        let read: Vec<u64> = pieces.iter().map(|(at, _)| *at).collect();
+        assert_eq!(read, [list.head, head[0], last.as_ptr() as u64]);
+        // By what the head points to.
+        let through = [0, head[0]];
+        let at = [through.as_ptr() as u64];
+        let by_another = LinkedList {
+            head: at.as_ptr() as u64,
+            via: Some(8),
+            ..list
+        };
+        let pieces = read_pieces(pid, copied, &wanted(by_another), new);
+        assert_eq!(pieces.len(), 4);
+        // One that leads to itself, and one that leads nowhere.
+        let mut circle = [0_u64; 2];
+        circle[1] = circle.as_ptr() as u64;
+        let head = [circle[1]];
+        let list = LinkedList {
+            head: head.as_ptr() as u64,
+            ..list
+        };
+        assert_eq!(read_pieces(pid, (0, &[]), &wanted(list), new).len(), 2);
+        let nowhere = [0_u64, 8];
+        let head = [nowhere.as_ptr() as u64];
+        let list = LinkedList {
+            head: head.as_ptr() as u64,
+            ..list
+        };
+        assert_eq!(read_pieces(pid, (0, &[]), &wanted(list), new).len(), 3);
     }
 
     #[test]
@@ -499,7 +565,7 @@ mod tests {
         let start = end.expect("a stack") - 4096;
         let range = start..start + (4 << 20);
         let grown = |old, length| snapshots.grown(old, length);
-        let pieces = read_pieces(pid, start, &of_stack(range), grown);
+        let pieces = read_pieces(pid, (start, &[]), &of_stack(range), grown);
         let bytes = pieces.first().map_or(0, |(_, bytes)| bytes.capacity());
         assert!(bytes > 0 && bytes < 4 << 20, "{bytes} bytes");
         assert_eq!(locked(&snapshots.taken).out, bytes);

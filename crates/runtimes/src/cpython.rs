@@ -142,6 +142,21 @@ pub struct Part {
     pub in_frame: u64,
 }
 
+/// A thread's list of frames.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Frames {
+    /// Where the address of the innermost stands; if `via` is given, that stands so
+    /// many bytes behind the address there.
+    pub head: u64,
+    /// See `head`.
+    pub via: Option<u64>,
+    /// Bytes of each without its variables, and where in them the address of the next
+    /// stands.
+    pub size: u64,
+    /// See `size`.
+    pub next: u64,
+}
+
 /// Where a version tells debuggers about its layout (`_Py_DebugOffsets`): places of
 /// members of a thread and of a frame.
 #[derive(Debug, Clone, Copy)]
@@ -330,16 +345,25 @@ impl CPython {
         Some((ranges, newest))
     }
 
+    /// Where the frames of a thread stand, each of which leads to its caller's: in the
+    /// ranges as a rule, and those of generators and coroutines in themselves.
+    pub fn frames(&self, thread: u64) -> Option<Frames> {
+        let (at, via) = match self.layout.current {
+            Current::Direct(at) => (at, None),
+            Current::OnStack { at, frame } => (at, Some(frame)),
+        };
+        Some(Frames {
+            head: thread.checked_add(at)?,
+            via,
+            size: self.layout.frame,
+            next: self.layout.previous,
+        })
+    }
+
     /// The Python functions that a thread is executing, innermost first, one part for
     /// each native frame of the interpreter; of those on the stack that it is on.
-    /// `memory` is a snapshot; ranges it lacks are added to `missing`, and the
-    /// result is then `None`.
-    pub fn functions(
-        &self,
-        thread: u64,
-        memory: &mut impl Memory,
-        missing: &mut Vec<Range<u64>>,
-    ) -> Option<Vec<Part>> {
+    /// `None` where `memory`, a snapshot, lacks some of it.
+    pub fn functions(&self, thread: u64, memory: &mut impl Memory) -> Option<Vec<Part>> {
         let layout = &self.layout;
         // What the loop's C frame has, as far as it is followed.
         let mut on_stack = None;
@@ -356,17 +380,12 @@ impl CPython {
             if frame == 0 {
                 return code.is_empty().then_some(parts);
             }
-            let end = frame.checked_add(layout.frame)?;
             let (Boundary::Flag(at) | Boundary::OwnFrame(at) | Boundary::OwnFrames(at)) =
                 layout.boundary;
             // A snapshot has whole words.
             let mut field = |at: u64| word(memory, frame.wrapping_add(at));
-            let found = (field(layout.code), field(layout.previous), field(at & !7));
-            let (Some(function), Some(previous), Some(told)) = found else {
-                // A generator's, which has it in itself.
-                missing.push(frame..end);
-                return None;
-            };
+            let (function, previous) = (field(layout.code)?, field(layout.previous)?);
+            let told = field(at & !7)?;
             let told = told.to_le_bytes().get((at & 7) as usize).copied()?;
             let is_boundary = match layout.boundary {
                 Boundary::Flag(_) => told != 0,
@@ -477,15 +496,14 @@ mod tests {
             frame(0x7000, 9, 0x8000, 4),
             frame(0x8000, 0, 0, 3),
         ]);
-        let mut missing = Vec::new();
-        let found = python(V3_14).functions(0x1000, &mut image, &mut missing);
+        let found = python(V3_14).functions(0x1000, &mut image);
         assert_eq!(
             found,
             Some(parts([(&[0x100, 0x200], 0x5000), (&[0x300], 0x7000)]))
         );
         image.0.pop();
-        let found = python(V3_14).functions(0x1000, &mut image, &mut missing);
-        assert_eq!((found, missing.first()), (None, Some(&(0x8000..0x8050))));
+        let found = python(V3_14).functions(0x1000, &mut image);
+        assert_eq!(found, None);
     }
 
     #[test]
@@ -623,18 +641,17 @@ mod tests {
             frame(0x4000, at, (2, 0x5000, entry)),
             frame(0x5000, at, (3, 0, entry)),
         ]);
-        let mut missing = Vec::new();
-        let found = python(V3_11).functions(0x1000, &mut image, &mut missing);
+        let found = python(V3_11).functions(0x1000, &mut image);
         assert_eq!(found, Some(parts([(&[1, 2], 0x2000), (&[3], 0x2100)])));
         // The structure further out has another function.
         let of_outer = std::mem::replace(&mut image.0[2], words(0x2108, &[0x4000, 0x2200]));
-        let found = python(V3_11).functions(0x1000, &mut image, &mut missing);
-        assert_eq!((found, missing.len()), (None, 0));
+        let found = python(V3_11).functions(0x1000, &mut image);
+        assert_eq!(found, None);
         image.0[2] = of_outer;
         // A generator's frame is elsewhere.
         image.0.pop();
-        let found = python(V3_11).functions(0x1000, &mut image, &mut missing);
-        assert_eq!((found, missing.first()), (None, Some(&(0x5000..0x5048))));
+        let found = python(V3_11).functions(0x1000, &mut image);
+        assert_eq!(found, None);
     }
 
     #[test]
@@ -649,13 +666,12 @@ mod tests {
             frame(0x5000, at, (2, 0x6000, 0)),
             frame(0x6000, at, (9, 0, boundary)),
         ]);
-        let mut missing = Vec::new();
-        let found = python(V3_12).functions(0x1000, &mut image, &mut missing);
+        let found = python(V3_12).functions(0x1000, &mut image);
         assert_eq!(found, Some(parts([(&[1], 0x4000), (&[2], 0x6000)])));
         // A list that comes back to itself comes to an end.
         image.0.pop();
         image.0.push(frame(0x6000, at, (9, 0x3000, boundary)));
-        let found = python(V3_12).functions(0x1000, &mut image, &mut missing);
-        assert_eq!((found, missing.len()), (None, 0));
+        let found = python(V3_12).functions(0x1000, &mut image);
+        assert_eq!(found, None);
     }
 }

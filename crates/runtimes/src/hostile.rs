@@ -378,9 +378,7 @@ fn ask_python(
 ) -> Option<Vec<crate::PythonPart>> {
     let thread = memory.ask(|memory| python.thread(5, memory))?;
     memory.ask(|memory| python.ranges(thread, memory))?;
-    let mut missing = Vec::new();
-    let parts = memory.ask(|memory| python.functions(thread, memory, &mut missing));
-    assert!(missing.len() <= 1);
+    let parts = memory.ask(|memory| python.functions(thread, memory));
     let code = parts.iter().flatten().flat_map(|part| &part.code);
     for code in code.copied().take(4) {
         memory.ask(|memory| python.identity(code, memory));
@@ -469,9 +467,8 @@ fn memory_that_is_a_maze_of_pointers_is_left_soon() {
         for python in CPython::of_each_layout(0x1000) {
             ask_python(&mut maze, &python);
             let thread = numbers.next();
-            let mut missing = Vec::new();
             maze.ask(|memory| python.ranges(thread, memory));
-            maze.ask(|memory| python.functions(thread, memory, &mut missing));
+            maze.ask(|memory| python.functions(thread, memory));
             maze.ask(|memory| python.name(thread, memory));
         }
         if let Some(exports) = maze.ask(|memory| crate::elf::Exports::anywhere(seed, memory)) {

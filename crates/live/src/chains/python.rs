@@ -7,7 +7,7 @@
 
 use super::Chains;
 use super::named::{FrameAt, Now, UNKNOWN};
-use crate::memory::{Copied, TargetMemory, WantedMemory};
+use crate::memory::{Copied, LinkedList, TargetMemory, WantedMemory};
 use crate::provisional::provisional;
 use crate::stacks::{FunctionName, OpenFile};
 use crate::thread_sample::{Naming, ThreadSample};
@@ -15,8 +15,6 @@ use prof_runtimes::{CPython, Memory, PythonPart};
 
 /// What names of mappings begin with that are those of Python functions.
 const PYTHON: &str = "[python] ";
-/// Frames elsewhere, of generators, that are brought along.
-const MOST_ELSEWHERE: usize = 4;
 
 /// The memory at the time of a sample.
 struct Then<'a>(Copied<'a>);
@@ -129,17 +127,24 @@ impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
         if evals.is_empty() {
             return None;
         }
-        let mut missing = Vec::new();
         let mut then = Then(sample.copied());
-        let parts = python.functions(thread, &mut then, &mut missing);
+        let parts = python.functions(thread, &mut then);
         let now = (sample.tid, self.drain);
         if !self.wanted.knows_also(now) {
             let (ranges, newest) = python.ranges(thread, &mut memory)?;
-            let pointed = Some((newest, CPython::CHUNK));
-            self.wanted.also(now, WantedMemory { ranges, pointed });
+            let frames = python.frames(thread)?;
+            let wanted = WantedMemory {
+                ranges,
+                pointed: Some((newest, CPython::CHUNK)),
+                list: Some(LinkedList {
+                    head: frames.head,
+                    via: frames.via,
+                    size: frames.size,
+                    next: frames.next,
+                }),
+            };
+            self.wanted.also(now, wanted);
         }
-        missing.truncate(MOST_ELSEWHERE);
-        self.wanted.missing(sample.tid, missing);
         let parts = parts?;
         // A function that is just being called may have the caller of an earlier one yet,
         // and then the list is that of another.

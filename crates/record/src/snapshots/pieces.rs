@@ -2,7 +2,7 @@
 
 use super::{AT_FIRST, MOST_BYTES};
 use prof_abi::ByteOrder;
-use prof_live::WantedMemory;
+use prof_live::{LinkedList, WantedMemory};
 use prof_perfdata::{Record, Registers, Sample};
 use prof_sys::process;
 
@@ -10,6 +10,10 @@ use prof_sys::process;
 pub(super) const RESULT: u32 = 0;
 /// perf's number of the register.
 pub(super) const STACK_POINTER: u32 = if cfg!(target_arch = "aarch64") { 31 } else { 7 };
+
+/// Objects of a list that are looked at, and that are read each by itself.
+const MOST_IN_LIST: usize = 1024;
+const MOST_OBJECTS: usize = 128;
 
 /// Where the piece of the stack ends that was copied with a sample; `None` unless
 /// it is still there, and `is_as_then` of the sample's registers. `now` is room.
@@ -33,17 +37,19 @@ pub(super) fn copied_until(
     is_there.then(|| sp.saturating_add(copied.len() as u64))
 }
 
-/// The wanted memory of a process, as far as it can be read; `grown` gives an
-/// empty buffer with room for so much, or makes room in one.
+/// The wanted memory of a process, as far as it can be read, besides what was
+/// `copied` with the sample from an address on; `grown` gives an empty buffer with room
+/// for so much, or makes room in one.
 pub(super) fn read_pieces(
     pid: i32,
-    copied_until: u64,
+    copied: (u64, &[u8]),
     wanted: &WantedMemory,
     grown: impl Fn(Option<Vec<u8>>, usize) -> Vec<u8>,
 ) -> Vec<(u64, Vec<u8>)> {
     let Ok(pid) = u32::try_from(pid) else {
         return Vec::new();
     };
+    let copied_until = copied.0.saturating_add(copied.1.len() as u64);
     let mut left = MOST_BYTES;
     let mut pieces = Vec::new();
     for (index, range) in wanted.ranges.iter().enumerate() {
@@ -67,7 +73,76 @@ pub(super) fn read_pieces(
     {
         pieces.push((start, read_range(pid, (start, length as usize), &grown)));
     }
+    if let Some(list) = &wanted.list {
+        let mut followed = Followed {
+            pid,
+            copied,
+            grown: &grown,
+            left: MOST_OBJECTS,
+        };
+        // As far as it can be followed.
+        let _ = followed.read(list, &mut pieces);
+    }
     pieces
+}
+
+/// The objects of a list, as they are followed.
+struct Followed<'a, G> {
+    pid: u32,
+    copied: (u64, &'a [u8]),
+    grown: &'a G,
+    /// So many more may be read.
+    left: usize,
+}
+
+impl<G: Fn(Option<Vec<u8>>, usize) -> Vec<u8>> Followed<'_, G> {
+    /// Adds the objects of a list that are in no piece yet.
+    fn read(&mut self, list: &LinkedList, pieces: &mut Vec<(u64, Vec<u8>)>) -> Option<()> {
+        let mut object = self.word(list.head, pieces)?;
+        if let Some(via) = list.via {
+            object = self.word(object.checked_add(via)?, pieces)?;
+        }
+        for _ in 0..MOST_IN_LIST {
+            if object == 0 {
+                break;
+            }
+            self.ensure(object, list.size, pieces)?;
+            object = self.word(object.checked_add(list.next)?, pieces)?;
+        }
+        Some(())
+    }
+
+    fn word(&mut self, at: u64, pieces: &mut Vec<(u64, Vec<u8>)>) -> Option<u64> {
+        self.ensure(at, 8, pieces)?;
+        let bytes = self.known(at, pieces)?.first_chunk()?;
+        Some(u64::from_ne_bytes(*bytes))
+    }
+
+    /// Reads so many bytes unless they are known.
+    fn ensure(&mut self, at: u64, size: u64, pieces: &mut Vec<(u64, Vec<u8>)>) -> Option<()> {
+        let size = usize::try_from(size).ok()?;
+        if self
+            .known(at, pieces)
+            .is_some_and(|known| known.len() >= size)
+        {
+            return Some(());
+        }
+        self.left = self.left.checked_sub(1)?;
+        let bytes = read_range(self.pid, (at, size), self.grown);
+        let is_whole = bytes.len() == size;
+        pieces.push((at, bytes));
+        is_whole.then_some(())
+    }
+
+    fn known<'b>(&'b self, at: u64, pieces: &'b [(u64, Vec<u8>)]) -> Option<&'b [u8]> {
+        let (start, bytes) = self.copied;
+        let offset = at
+            .checked_sub(start)
+            .and_then(|it| usize::try_from(it).ok());
+        let of_copied = offset.and_then(|offset| bytes.get(offset..));
+        let of_copied = of_copied.filter(|rest| rest.len() >= 8);
+        of_copied.or_else(|| from(pieces, at))
+    }
 }
 
 /// What was read from an address on.

@@ -170,13 +170,15 @@ impl Reader<'_> {
         let stack = 0..copied_until.saturating_add(MOST_OF_NEW);
         let of_new = WantedMemory {
             ranges: [stack].into(),
-            pointed: None,
+            ..WantedMemory::default()
         };
         let wanted = match wanted.ranges.is_empty() {
             true => &of_new,
             false => wanted,
         };
-        let mut pieces = read_pieces(sample.pid, copied_until, wanted, grown);
+        let copied_from = copied_until.saturating_sub(self.now.len() as u64);
+        let copied = (copied_from, self.now.as_slice());
+        let mut pieces = read_pieces(sample.pid, copied, wanted, grown);
         let is_good = !pieces.is_empty() && self.stayed_away(sample.tid, left.time);
         if is_good && let Some(until) = left_until {
             pieces.splice(..0, self.copied_from(until, copied_until));

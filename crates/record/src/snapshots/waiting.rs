@@ -108,7 +108,9 @@ impl<'a> WaitReader<'a> {
         let record = Record::new(&self.scratch, 0, &self.deep.layouts)?;
         let copied_until = copied_until(&record, |_| true, &mut self.now)?;
         let grown = |old, length| self.deep.orders.grown(old, length);
-        let pieces = read_pieces(sample.pid, copied_until, &wanted, grown);
+        let copied_from = copied_until.saturating_sub(self.now.len() as u64);
+        let copied = (copied_from, self.now.as_slice());
+        let pieces = read_pieces(sample.pid, copied, &wanted, grown);
         self.look_through();
         let is_good = !pieces.is_empty() && self.leavers.is_away((ring, sample));
         self.deep.orders.snapshot(sample, pieces, (is_good, None))
