@@ -14,8 +14,7 @@
 //! ```
 //!
 //! Where a thread has several stacks and switches between them (greenlets), its list is
-//! of the one that it is on; evaluation loops further out on the native stack are of
-//! none.
+//! of the one that it is on.
 //!
 //! Layouts: `Include/internal/pycore_frame.h` and `Include/cpython` of 3.11 to
 //! 3.15, 64 bits; from 3.13 on also builds without a global lock.
