@@ -115,7 +115,6 @@ fn python_functions_stand_between_the_interpreters_frames_in_order() {
     println!("{known} stacks with all of their functions");
 }
 
-/// With `-X perf` each function has a trampoline, which the perf map names.
 /// Frames of coroutines and generators stand in themselves, wherever those are, and are
 /// other ones all the time.
 #[test]
@@ -172,6 +171,7 @@ fn coroutines_and_generators_are_in_the_stacks() {
     assert!(known > all * 9 / 10, "{known} of {all}");
 }
 
+/// With `-X perf` each function has a trampoline, which the perf map names.
 #[test]
 fn python_functions_that_a_perf_map_names_are_there_once() {
     let test = "python-map";

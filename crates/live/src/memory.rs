@@ -3,6 +3,7 @@
 use crate::spares::Spares;
 use crate::stacks::Beyond;
 use prof_profile::Avma;
+use prof_runtimes::LinkedList;
 use prof_unwind::StackDump;
 use std::ops::Range;
 
@@ -16,19 +17,6 @@ pub struct WantedMemory {
     pub pointed: Option<(u64, u64)>,
     /// Objects that are wanted as far as they are nowhere in that.
     pub list: Option<LinkedList>,
-}
-
-/// Objects in the memory of a process, each of which has the address of the next.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LinkedList {
-    /// Where the address of the first one stands.
-    pub head: u64,
-    /// If given, that stands so many bytes behind the address there.
-    pub via: Option<u64>,
-    /// Bytes of each that are wanted, and where in them the address of the next stands.
-    pub size: u64,
-    /// See `size`.
-    pub next: u64,
 }
 
 /// Reads the memory of running processes, and what else they tell of

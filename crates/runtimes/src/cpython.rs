@@ -20,7 +20,7 @@
 //! 3.15, 64 bits; from 3.13 on also builds without a global lock.
 
 use crate::elf::Exports;
-use crate::memory::{Memory, int, slice, word};
+use crate::memory::{LinkedList, Memory, int, slice, word};
 use std::ops::Range;
 
 /// Most interpreters, threads of all of them, and frames that are looked at.
@@ -139,21 +139,6 @@ pub struct Part {
     pub code: Vec<u64>,
     /// An address in the loop's C frame.
     pub in_frame: u64,
-}
-
-/// A thread's list of frames.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Frames {
-    /// Where the address of the innermost stands; if `via` is given, that stands so
-    /// many bytes behind the address there.
-    pub head: u64,
-    /// See `head`.
-    pub via: Option<u64>,
-    /// Bytes of each without its variables, and where in them the address of the next
-    /// stands.
-    pub size: u64,
-    /// See `size`.
-    pub next: u64,
 }
 
 /// Where a version tells debuggers about its layout (`_Py_DebugOffsets`): places of
@@ -346,12 +331,12 @@ impl CPython {
 
     /// Where the frames of a thread stand, each of which leads to its caller's: in the
     /// ranges as a rule, and those of generators and coroutines in themselves.
-    pub fn frames(&self, thread: u64) -> Option<Frames> {
+    pub fn frames(&self, thread: u64) -> Option<LinkedList> {
         let (at, via) = match self.layout.current {
             Current::Direct(at) => (at, None),
             Current::OnStack { at, frame } => (at, Some(frame)),
         };
-        Some(Frames {
+        Some(LinkedList {
             head: thread.checked_add(at)?,
             via,
             size: self.layout.frame,

@@ -38,10 +38,10 @@ mod luajit;
 mod memory;
 mod v8;
 
-pub use cpython::{CPython, Frames as PythonFrames, Part as PythonPart};
+pub use cpython::{CPython, Part as PythonPart};
 pub use gdb_jit::{GdbJit, JitChanges, JitObject};
 pub use hotspot::{HotSpot, RuntimeCode};
 pub use jitdump::{DumpedCode, JitDumpTail, ReadAt, Unwinding};
 pub use luajit::{LuaJit, LuaJitEntry, LuaJitExit, LuaJitTrace, LuaJitVm};
-pub use memory::Memory;
+pub use memory::{LinkedList, Memory};
 pub use v8::{JsFunction, V8};

@@ -8,6 +8,19 @@ pub trait Memory {
     fn read(&mut self, address: u64, out: &mut [u8]) -> usize;
 }
 
+/// Objects in the memory of a process, each of which has the address of the next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LinkedList {
+    /// Where the address of the first one stands.
+    pub head: u64,
+    /// If given, that stands so many bytes behind the address there.
+    pub via: Option<u64>,
+    /// Bytes of each that are wanted, and where in them the address of the next stands.
+    pub size: u64,
+    /// See `size`.
+    pub next: u64,
+}
+
 /// The longest text that is read, bytes.
 const LONGEST_TEXT: usize = 1024;
 

@@ -7,7 +7,7 @@
 
 use super::Chains;
 use super::named::{FrameAt, Now, UNKNOWN};
-use crate::memory::{Copied, LinkedList, TargetMemory, WantedMemory};
+use crate::memory::{Copied, TargetMemory, WantedMemory};
 use crate::provisional::provisional;
 use crate::stacks::{FunctionName, OpenFile};
 use crate::thread_sample::{Naming, ThreadSample};
@@ -132,16 +132,10 @@ impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
         let now = (sample.tid, self.drain);
         if !self.wanted.knows_also(now) {
             let (ranges, newest) = python.ranges(thread, &mut memory)?;
-            let frames = python.frames(thread)?;
             let wanted = WantedMemory {
                 ranges,
                 pointed: Some((newest, CPython::CHUNK)),
-                list: Some(LinkedList {
-                    head: frames.head,
-                    via: frames.via,
-                    size: frames.size,
-                    next: frames.next,
-                }),
+                list: python.frames(thread),
             };
             self.wanted.also(now, wanted);
         }
