@@ -47,13 +47,19 @@ impl StackStarts {
     /// Bytes that a chain may need of the stack of thread `tid`, from its stack
     /// pointer `sp` on, a multiple of 8; `None` if that is not known.
     pub fn needed(&self, tid: i32, sp: u64) -> Option<u64> {
+        let below = self.below(tid, sp)?;
+        below.checked_add(MARGIN)?.checked_next_multiple_of(8)
+    }
+
+    /// Bytes from `sp` to where the stack of thread `tid` starts, rounded up; `None` if
+    /// that is not known.
+    pub fn below(&self, tid: i32, sp: u64) -> Option<u64> {
         let (place, thread) = self.place(tid)?;
         // ORDERING: Relaxed; the word is all that is told.
         let word = place.load(Ordering::Relaxed);
         let start = (word ^ thread).checked_mul(UNIT)?;
         let is_known = word != 0 && word >> START_BITS == thread >> START_BITS;
-        let above = start.checked_sub(sp).filter(|_| is_known)?;
-        above.checked_add(MARGIN)?.checked_next_multiple_of(8)
+        start.checked_sub(sp).filter(|_| is_known)
     }
 
     /// A thread began, ended, or runs another program: nothing is known of it.

@@ -49,6 +49,7 @@ use prof_sys::prompt::run_soon;
 use prof_sys::{Launched, RingView};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::thread::{self, Scope, ScopedJoinHandle};
 
@@ -389,16 +390,17 @@ impl<'a> Unwound<'a> {
         };
         let unwinding =
             Unwinding::new(opened, switches, orders).with_most_frames(options.extras.most_frames);
+        let starts = unwinding.stack_starts();
         Self {
             trim: Some(Trim::new(
                 opened,
                 witness
                     .map(|it| WitnessSamples::new(&it.attr, it.ids(), opened))
                     .unwrap_or_default(),
-                unwinding.stack_starts(),
+                Arc::clone(&starts),
             )),
             unwinding: Some(unwinding),
-            deep,
+            deep: deep.map(|deep| deep.with_starts(starts)),
         }
     }
 

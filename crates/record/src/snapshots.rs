@@ -39,7 +39,7 @@ use crate::open::{Descriptor, OpenEvent, Witness};
 use crate::waits;
 use crate::witness::WitnessSamples;
 use prof_abi::ByteOrder;
-use prof_live::{MemorySnapshot, Spares, WantedMemory};
+use prof_live::{MemorySnapshot, Spares, StackStarts, WantedMemory};
 use prof_perfdata::write::EventDescription;
 use prof_perfdata::{Event as EventLayout, Events};
 use prof_sys::{Event, RingView, Waker};
@@ -283,6 +283,8 @@ pub(crate) struct DeepStacks<'a> {
     /// The sampled events, then the witness.
     layouts: Events,
     orders: Arc<Snapshots>,
+    /// Where stacks start, as the unwinder tells.
+    starts: Arc<StackStarts>,
     readers: Mutex<usize>,
     /// Share of the time that each of them may take: one in so many.
     share: u32,
@@ -317,9 +319,16 @@ impl<'a> DeepStacks<'a> {
             leaving: leaving.unwrap_or(usize::MAX),
             layouts,
             orders: Arc::default(),
+            starts: Arc::default(),
             share,
             readers: Mutex::new(0),
         }
+    }
+
+    /// Of threads of which these starts are known, what lies above may change.
+    pub(crate) fn with_starts(mut self, starts: Arc<StackStarts>) -> Self {
+        self.starts = starts;
+        self
     }
 
     /// Whether the event of waits is the witness.

@@ -2,7 +2,7 @@
 
 use super::{AT_FIRST, MOST_BYTES};
 use prof_abi::ByteOrder;
-use prof_live::{LinkedList, WantedMemory};
+use prof_live::{LinkedList, StackStarts, WantedMemory};
 use prof_perfdata::{Record, Registers, Sample};
 use prof_sys::process;
 
@@ -17,8 +17,11 @@ const MOST_OBJECTS: usize = 128;
 
 /// Where the piece of the stack ends that was copied with a sample; `None` unless
 /// it is still there, and `is_as_then` of the sample's registers. `now` is room.
+///
+/// What lies above the stack's start may be another thread's, which runs on.
 pub(super) fn copied_until(
     record: &Record<'_>,
+    starts: &StackStarts,
     is_as_then: impl Fn(&Registers<'_>) -> bool,
     now: &mut Vec<u8>,
 ) -> Option<u64> {
@@ -33,7 +36,11 @@ pub(super) fn copied_until(
     now.resize(copied.len(), 0);
     let pid = u32::try_from(sample.pid()?).ok()?;
     let got = process::read_memory(pid, sp, now).ok()?;
-    let is_there = got == copied.len() && *now == copied;
+    let below = starts.below(sample.tid()?, sp);
+    let own = below
+        .map_or(usize::MAX, |below| below as usize)
+        .min(copied.len());
+    let is_there = got == copied.len() && now.get(..own) == copied.get(..own);
     is_there.then(|| sp.saturating_add(copied.len() as u64))
 }
 
@@ -172,5 +179,64 @@ fn read_range(
         }
         size = length.min(size * 4);
         bytes = grown(Some(bytes), size);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{STACK_POINTER, copied_until};
+    use prof_abi::{ByteOrder, EventAttr, SampleType};
+    use prof_live::StackStarts;
+    use prof_perfdata::write::{SampleEncoder, SampleFields};
+    use prof_perfdata::{Event, Events, Record};
+
+    #[test]
+    fn what_lies_above_the_start_of_a_stack_may_change() {
+        let attr = EventAttr {
+            sample_type: SampleType::TID | SampleType::REGS_USER | SampleType::STACK_USER,
+            sample_regs_user: 1 << STACK_POINTER,
+            ..EventAttr::default()
+        };
+        let mut stack = vec![5_u8; 1024];
+        let sp = stack.as_ptr() as u64;
+        let mut bytes = Vec::new();
+        SampleEncoder::new(&attr)
+            .encode(
+                &SampleFields {
+                    pid: std::process::id(),
+                    tid: 8,
+                    regs_user: (2, &[sp]),
+                    stack_user: &stack,
+                    ..SampleFields::default()
+                },
+                &mut bytes,
+            )
+            .expect("short");
+        let mut events = Events::new(ByteOrder::NATIVE);
+        events.push(Event::new(attr, vec![1]));
+        let record = Record::new(&bytes, 0, &events).expect("a record");
+        let starts = StackStarts::default();
+        let mut now = Vec::new();
+        let mut until = |starts: &StackStarts, is_as_then| {
+            copied_until(&record, starts, |_| is_as_then, &mut now)
+        };
+        if until(&starts, true).is_none() {
+            println!("skipped: process_vm_readv is not permitted");
+            return;
+        }
+        assert_eq!(until(&starts, false), None, "other registers");
+        stack[700] = 6;
+        let all = Some(sp + stack.len() as u64);
+        assert_eq!(until(&starts, true), None);
+        for (start, expected) in [(640, all), (760, None), (2048, None)] {
+            starts.tell(8, sp + start);
+            assert_eq!(until(&starts, true), expected, "{start}");
+        }
+        // That of another stack.
+        starts.tell(8, sp - 64);
+        assert_eq!(until(&starts, true), None);
+        starts.tell(8, sp + 640);
+        stack[600] = 6;
+        assert_eq!(until(&starts, true), None);
     }
 }

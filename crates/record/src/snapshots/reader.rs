@@ -285,7 +285,7 @@ impl Reader<'_> {
                 !then.is_empty() && then.iter().all(|one| is_same(registers, one))
             })
         };
-        let copied_until = copied_until(&record, is_as_then, &mut self.now)?;
+        let copied_until = copied_until(&record, &self.deep.starts, is_as_then, &mut self.now)?;
         Some((copied_until, left_until))
     }
 

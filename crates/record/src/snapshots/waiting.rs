@@ -106,7 +106,7 @@ impl<'a> WaitReader<'a> {
             return None;
         }
         let record = Record::new(&self.scratch, 0, &self.deep.layouts)?;
-        let copied_until = copied_until(&record, |_| true, &mut self.now)?;
+        let copied_until = copied_until(&record, &self.deep.starts, |_| true, &mut self.now)?;
         let grown = |old, length| self.deep.orders.grown(old, length);
         let copied_from = copied_until.saturating_sub(self.now.len() as u64);
         let copied = (copied_from, self.now.as_slice());
