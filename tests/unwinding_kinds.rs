@@ -136,6 +136,24 @@ fn stacks_of_fibres_reach_their_start() {
     assert!(of_fibres > 100 && of_main > 50, "{of_fibres} {of_main}");
 }
 
+/// Callees of what jumps through a table, which no call leads to, in a stripped program
+/// without unwind information. Each stack goes on in the function that called through it.
+#[test]
+fn what_a_table_leads_to_was_called_by_who_calls_through_it() {
+    let test = "what_a_table_leads_to_was_called_by_who_calls_through_it";
+    let options = [
+        "-O1",
+        "-fomit-frame-pointer",
+        "-fno-asynchronous-unwind-tables",
+        "-fno-unwind-tables",
+        "-s",
+    ];
+    let Some(program) = compiled(test, "table-calls.c", &options) else {
+        return;
+    };
+    assert_complete("table-calls", &[text(&program), "600"]);
+}
+
 /// Stacks through code that PCRE2 made, which keeps no frame pointer.
 #[test]
 fn compiled_regular_expressions_have_callers() {

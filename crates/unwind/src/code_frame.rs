@@ -182,20 +182,24 @@ enum Calls {
 }
 
 /// The stack at the place that is wanted, by the first way that leads there; if none
-/// does, what was met.
+/// does, what was met. Ways on which the stack gets lost come last: code that copies
+/// arguments and leaves by a jump has the return address where the way beside the copying
+/// has it.
 fn find(
     machine: Machine,
     (entry, calls): (u64, Calls),
     wanted: Wanted,
     read: &mut impl ReadCode,
 ) -> Result<State, Reached> {
-    let mut open = vec![State::entered(entry)];
+    let (mut open, mut last) = (vec![State::entered(entry)], Vec::new());
     let mut seen = FxHashSet::default();
     let mut reached = Reached::default();
-    while let Some(state) = open.pop() {
-        // Code that copies arguments and leaves by a jump has the return address
-        // where the way beside the copying has it; that way is looked for.
+    while let Some(state) = open.pop().or_else(|| last.pop()) {
         if calls != Calls::Keep && state.is_lost() {
+            continue;
+        }
+        if state.has_only_copy() && !open.is_empty() {
+            last.push(state);
             continue;
         }
         if wanted == Wanted::Exact(state.at) {
@@ -232,6 +236,7 @@ fn find(
         state.go_on(&instruction, &mut open);
         if instruction.flow_control() == FlowControl::IndirectBranch {
             let cases = state.switch.targets(&instruction, read);
+            reached.leaves |= cases.is_empty() && state.depth == Some(0);
             open.extend(cases.into_iter().map(|at| State { at, ..state }));
         }
     }
@@ -424,7 +429,12 @@ impl State {
 
     /// Nothing tells where the return address is.
     fn is_lost(&self) -> bool {
-        self.depth.is_none() && !matches!(self.fp, Fp::Frame(_)) && self.copy.is_none()
+        self.has_only_copy() && self.copy.is_none()
+    }
+
+    /// No more than a copy of the stack pointer tells where the return address is.
+    fn has_only_copy(&self) -> bool {
+        self.depth.is_none() && !matches!(self.fp, Fp::Frame(_))
     }
 
     fn frame(&self) -> Option<CodeFrame> {

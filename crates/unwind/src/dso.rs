@@ -327,6 +327,15 @@ impl UnwindDso {
         frame
     }
 
+    /// Whether the function at `entry` may go on to another by a jump through a pointer,
+    /// which then returns to its caller.
+    pub(crate) fn leaves_by_pointer(&mut self, entry: Svma, machine: Machine) -> bool {
+        let nowhere = Wanted::Exact(u64::MAX);
+        // Asked for a place that it does not lead to, it is kept.
+        self.code_frame(entry, nowhere, machine);
+        self.reaches.leaves(entry.0).unwrap_or(false)
+    }
+
     /// The start of the last function that symbols tell at or before `at`.
     pub(crate) fn symbol_before(&mut self, at: Svma) -> Option<Svma> {
         self.symbols.start_before(&self.image, at.0).map(Svma)

@@ -372,7 +372,8 @@ impl<'a> Followed<'a> {
                 continue;
             };
             let caller = self.caller_at(&frame, process)?;
-            return self.may_lead_here(&caller, process)?.then_some(caller);
+            let may_lead = self.may_lead_here(&caller, process)?;
+            return (may_lead || self.may_jump_here(&caller, process)).then_some(caller);
         }
         None
     }
@@ -481,6 +482,20 @@ impl<'a> Followed<'a> {
             }
             CallBefore::None => false,
         })
+    }
+
+    /// Whether the call before a caller's pc goes to a function that leaves by a jump
+    /// through a pointer, which may be to here: V8's calls of built-in functions do.
+    fn may_jump_here(&mut self, caller: &Caller, process: &mut impl Process) -> bool {
+        let Some(CallBefore::Direct(by)) = self.call_before(&caller.registers, process) else {
+            return false;
+        };
+        let (machine, target) = (
+            self.machine(),
+            caller.registers.pc().wrapping_add_signed(by),
+        );
+        let dso = self.unwinder.dsos.get_mut(self.id);
+        dso.is_some_and(|dso| dso.leaves_by_pointer(self.bias.to_svma(Avma(target)), machine))
     }
 
     fn is_stub(&self, at: u64) -> bool {

@@ -19,6 +19,9 @@ pub(crate) struct Reached {
     pub(super) places: Vec<u64>,
     /// Addresses behind calls.
     pub(super) returns: Vec<u64>,
+    /// A way leaves by a jump through a pointer, with the return address on top of the
+    /// stack.
+    pub(super) leaves: bool,
 }
 
 impl Reached {
@@ -68,6 +71,12 @@ impl Reaches {
         reached.is_some_and(|reached| !reached.leads_to(wanted))
     }
 
+    /// Whether a way leaves the function at `entry` through a pointer, to return from
+    /// there to who called it; `None` if it was not followed to its end.
+    pub(crate) fn leaves(&self, entry: u64) -> Option<bool> {
+        self.by_entry.get(&entry).map(|reached| reached.leaves)
+    }
+
     /// Keeps what was met in the function at `entry`, which was followed to its end.
     pub(crate) fn keep(&mut self, entry: u64, reached: Reached) {
         let reached = reached.sorted();
@@ -89,6 +98,7 @@ mod tests {
         Reached {
             places: places.to_vec(),
             returns: returns.to_vec(),
+            leaves: false,
         }
     }
 

@@ -1,8 +1,8 @@
 //! Code made of bytes, and the frames that it has.
 
 use super::{
-    CallerFp, CodeFrame, Freeing, Slot, Wanted, ends_all, epilogue, follow, follow_kept, freeing,
-    will_make_frame,
+    CallerFp, CodeFrame, Freeing, Reaches, Slot, Wanted, ends_all, epilogue, follow, follow_kept,
+    freeing, search, will_make_frame,
 };
 use crate::Machine;
 
@@ -80,6 +80,34 @@ fn a_copy_of_the_stack_pointer_serves_where_that_is_aligned() {
     let mut any = code;
     any[0xf] = 0xe0;
     assert_eq!(at(&any, Wanted::Exact(AT + 0x17)), None);
+}
+
+#[test]
+fn the_way_beside_the_copying_of_arguments_tells_where_the_return_address_is() {
+    // 0: test %esi,%esi; 2: jle 0xe; 4: mov %rsp,%r8; 7: sub %r10,%rsp;
+    // a: inc %r8d (or nops); e: jmp *%rcx
+    let copied = [
+        0x85, 0xf6, 0x7e, 10, 0x49, 0x89, 0xe0, 0x4c, 0x29, 0xd4, 0x41, 0xff, 0xc0, 0x90, 0xff,
+        0xe1,
+    ];
+    let mut kept = copied;
+    kept[0xa..0xd].fill(0x90);
+    for code in [copied, kept] {
+        let callers = Some(CallerFp::InRegister);
+        assert_eq!(at(&code, Wanted::Exact(AT + 0xe)), sp(0, callers));
+    }
+    let (mut nowhere, wanted) = (Reaches::default(), Wanted::Exact(u64::MAX));
+    let mut leaves = |code: &[u8]| {
+        let reached = search(Machine::X86_64, AT, wanted, &mut reader(code));
+        nowhere.keep(AT, reached.expect_err("no way leads there"));
+        nowhere.leaves(AT)
+    };
+    assert_eq!(leaves(&copied), Some(true));
+    // jmp *%rcx below what was pushed: push %rax
+    assert_eq!(leaves(&[0x50, 0xff, 0xe1]), Some(false));
+    // call *%rcx; ret
+    assert_eq!(leaves(&[0xff, 0xd1, 0xc3]), Some(false));
+    assert_eq!(nowhere.leaves(AT + 1), None);
 }
 
 #[test]
