@@ -121,9 +121,10 @@ pub fn is_anonymous(path: &[u8]) -> bool {
 }
 
 /// The function that a mapping is of, if its runtime told it while recording,
-/// and the runtime: `[java] NAME`, `[python] NAME`, `[js] NAME`, `[jit] NAME`.
+/// and the runtime: `[java] NAME`, `[dotnet] NAME`, `[python] NAME`, `[js] NAME`,
+/// `[jit] NAME`.
 pub fn runtime_function(path: &[u8]) -> Option<(&[u8], &[u8])> {
-    let runtimes = [&b"[java]"[..], b"[python]", b"[js]", b"[jit]"];
+    let runtimes = [&b"[java]"[..], b"[dotnet]", b"[python]", b"[js]", b"[jit]"];
     let runtime = runtimes.into_iter().find(|name| path.starts_with(name))?;
     let name = path.strip_prefix(runtime)?.strip_prefix(b" ")?;
     Some((runtime, name))

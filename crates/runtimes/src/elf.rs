@@ -17,6 +17,65 @@ const DT_STRTAB: u64 = 5;
 const DT_SYMTAB: u64 = 6;
 const DT_GNU_HASH: u64 = 0x6fff_fef5;
 
+/// Pages that a file's code may be further behind its first byte in memory than in the
+/// file: linkers keep segments apart (`lld`).
+const MOST_APART: u64 = 16;
+const PAGE: u64 = 4096;
+
+/// Where the first byte of an ELF file is loaded of which what stands at `offset` is
+/// mapped at `start`.
+pub fn loaded_at((start, offset): (u64, u64), memory: &mut impl Memory) -> Option<u64> {
+    let nearest = start.checked_sub(offset)?;
+    let is_it = |base: u64, memory: &mut _| {
+        let head = Header::read(base, memory)?;
+        let mut first = None;
+        for number in 0..head.count.min(MAX_HEADERS) {
+            let at = head.segment(number)?;
+            if int(memory, at)? != PT_LOAD {
+                continue;
+            }
+            let in_file = word(memory, at.checked_add(8)?)? & !(PAGE - 1);
+            let svma = word(memory, at.checked_add(16)?)? & !(PAGE - 1);
+            let first = *first.get_or_insert(svma);
+            if in_file == offset {
+                return Some(base.wrapping_add(svma.wrapping_sub(first)) == start);
+            }
+        }
+        // A part of a segment.
+        Some(base == nearest)
+    };
+    (0..=MOST_APART).find_map(|pages| {
+        let base = nearest.checked_sub(pages * PAGE)?;
+        is_it(base, memory)?.then_some(base)
+    })
+}
+
+/// What the beginning of an ELF file of 64 bits tells of its segments.
+struct Header {
+    table: u64,
+    count: u64,
+}
+
+impl Header {
+    fn read(base: u64, memory: &mut impl Memory) -> Option<Self> {
+        let head: [u8; 64] = bytes(memory, base)?;
+        if head.get(..5)? != b"\x7fELF\x02" {
+            return None;
+        }
+        let table = u64::from_le_bytes(*head.get(32..)?.first_chunk()?);
+        let count = u16::from_le_bytes(*head.get(56..)?.first_chunk()?);
+        Some(Self {
+            table: base.checked_add(table)?,
+            count: count.into(),
+        })
+    }
+
+    /// Where the header of a segment is.
+    fn segment(&self, number: u64) -> Option<u64> {
+        self.table.checked_add(number * 56)
+    }
+}
+
 /// The tables that symbols are found by, as addresses in the process.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Exports {
@@ -33,15 +92,10 @@ pub(crate) struct Exports {
 impl Exports {
     /// Of the ELF file whose first byte is loaded at `base`.
     pub(crate) fn open(base: u64, memory: &mut impl Memory) -> Option<Self> {
-        let head: [u8; 64] = bytes(memory, base)?;
-        if head.get(..5)? != b"\x7fELF\x02" {
-            return None;
-        }
-        let table = u64::from_le_bytes(*head.get(32..)?.first_chunk()?);
-        let count = u16::from_le_bytes(*head.get(56..)?.first_chunk()?);
+        let head = Header::read(base, memory)?;
         let (mut first, mut dynamic, mut index) = (None, None, None);
-        for number in 0..u64::from(count).min(MAX_HEADERS) {
-            let at = base.checked_add(table)?.checked_add(number * 56)?;
+        for number in 0..head.count.min(MAX_HEADERS) {
+            let at = head.segment(number)?;
             let svma = word(memory, at.checked_add(16)?)?;
             match int(memory, at)? {
                 PT_LOAD => first = first.or(Some(svma)),
@@ -176,7 +230,7 @@ impl Exports {
 
 #[cfg(test)]
 mod tests {
-    use super::Exports;
+    use super::{Exports, loaded_at};
     use crate::Memory;
 
     impl Exports {
@@ -233,5 +287,14 @@ mod tests {
             }
         }
         assert!(Exports::open(base + 1, &mut memory).is_none());
+        // By any of its mappings.
+        let mappings = maps.lines().filter(|line| line.contains("libc.so"));
+        for line in mappings {
+            let (start, rest) = line.split_once('-').expect("a mapping");
+            let (start, offset) = (Some(start), rest.split(' ').nth(2));
+            let number = |text: Option<&str>| u64::from_str_radix(text?, 16).ok();
+            let place = number(start).zip(number(offset)).expect("a mapping");
+            assert_eq!(loaded_at(place, &mut memory), Some(base), "{line}");
+        }
     }
 }

@@ -133,6 +133,6 @@ mod tests {
         assert_eq!(before(0x2_0003), [0x2_0000]);
         assert_eq!(before(0x2_0004), [0x2_0004, 0x2_0000]);
         assert_eq!(before(0x2_0000 + FARTHEST), [0x3_0000, 0x2_0004, 0x2_0000]);
-        assert_eq!(before(7), []);
+        assert_eq!(before(7), [0_u64; 0]);
     }
 }

@@ -20,6 +20,8 @@ use std::ops::Range;
 
 /// What names of mappings begin with that are those of Java methods.
 const JAVA: &str = "[java] ";
+/// The same of .NET's methods.
+const DOTNET: &str = "[dotnet] ";
 /// The same of functions of which a process tells debuggers.
 const JIT: &str = "[jit] ";
 /// A Python function whose code object was not seen before: its memory may have
@@ -256,6 +258,7 @@ impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
         out.extend(frames.iter().map(|frame| frame.pc));
         let pid = sample.state.pid;
         self.name_told(sample, frames);
+        self.name_managed(sample, frames);
         self.name_scripts(sample, frames, out);
         if !self.stacks.runtimes.has(pid) {
             return;
@@ -310,6 +313,28 @@ impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
 }
 
 impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
+    /// Tells the names of .NET's methods.
+    fn name_managed(&mut self, sample: &ThreadSample<'_>, frames: &[FrameAt]) {
+        let pid = sample.state.pid;
+        let process = (pid, sample.processes.versions(pid).1);
+        let Some(managed) = self.stacks.runtimes.managed(pid) else {
+            return;
+        };
+        if self.names.has_map(process, &self.memory) {
+            return;
+        }
+        let mut memory = Now {
+            memory: &self.memory,
+            pid,
+        };
+        for (index, frame) in frames.iter().enumerate() {
+            let at = frame.pc.wrapping_sub(u64::from(index > 0));
+            if let Some((range, name)) = managed.function(at, &mut memory) {
+                self.names.tell(process, range, (DOTNET, name));
+            }
+        }
+    }
+
     /// Tells the names of functions of which a process tells debuggers.
     fn name_told(&mut self, sample: &ThreadSample<'_>, frames: &[FrameAt]) {
         let (processes, pid) = (sample.processes, sample.state.pid);

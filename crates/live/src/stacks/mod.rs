@@ -8,6 +8,7 @@
 mod compiled_scripts;
 mod files;
 mod made_code;
+mod managed;
 mod places;
 mod runtimes;
 mod scripts;

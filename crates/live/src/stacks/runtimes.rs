@@ -2,11 +2,14 @@
 
 use super::Beyond;
 use super::compiled_scripts::CompiledScripts;
+use super::managed::Managed;
 use super::scripts::{JsFrame, Scripts};
 use crate::processes::Processes;
 use prof_abi::CpuMode;
 use prof_profile::Avma;
-use prof_runtimes::{CPython, HotSpot, LuaJit, LuaJitTrace, LuaJitVm, Memory, RuntimeCode, V8};
+use prof_runtimes::{
+    CPython, CoreClr, HotSpot, LuaJit, LuaJitTrace, LuaJitVm, Memory, RuntimeCode, V8, loaded_at,
+};
 use rustc_hash::FxHashMap;
 use std::ops::Range;
 
@@ -46,6 +49,7 @@ struct Known {
     machine: Option<Box<HotSpot>>,
     python: Option<CPython>,
     scripts: Option<Box<Scripts>>,
+    managed: Option<Box<Managed>>,
     lua: Option<LuaJit>,
     /// How often LuaJIT's interpreter was looked for.
     lua_looks: u32,
@@ -233,8 +237,16 @@ impl Runtimes {
     pub(crate) fn has_any(&self, pid: i32) -> bool {
         let known = self.by_pid.get(&pid);
         known.is_some_and(|known| {
-            known.machine.is_some() || known.python.is_some() || known.scripts.is_some()
+            known.machine.is_some()
+                || known.python.is_some()
+                || known.scripts.is_some()
+                || known.managed.is_some()
         })
+    }
+
+    /// What is known of the methods of .NET in a process.
+    pub(crate) fn managed(&mut self, pid: i32) -> Option<&mut Managed> {
+        self.by_pid.get_mut(&pid)?.managed.as_deref_mut()
     }
 
     /// What the runtime of a process tells of the code at an address, if it
@@ -307,7 +319,7 @@ impl Runtimes {
         }
         known.is_unready = false;
         if known.machine.is_none()
-            && let Some(base) = library((processes, pid), |name| name == b"libjvm.so")
+            && let Some(base) = library((processes, pid), |name| name == b"libjvm.so", memory)
         {
             known.machine = HotSpot::open(base, memory).map(Box::new);
             known.is_unready |= known.machine.is_none();
@@ -315,15 +327,22 @@ impl Runtimes {
         let is_python = |name: &[u8]| name.starts_with(b"libpython3.");
         let is_program = |name: &[u8]| name.starts_with(b"python3");
         if known.python.is_none()
-            && let Some(base) = library((processes, pid), is_python)
-                .or_else(|| library((processes, pid), is_program))
+            && let Some(base) = library((processes, pid), is_python, memory)
+                .or_else(|| library((processes, pid), is_program, memory))
         {
             known.python = CPython::open(base, memory);
             known.is_unready |= known.python.is_none();
         }
+        if known.managed.is_none()
+            && let Some(base) = library((processes, pid), |name| name == b"libcoreclr.so", memory)
+        {
+            let managed = CoreClr::open(base, memory).map(Managed::new);
+            known.managed = managed.map(Box::new);
+            known.is_unready |= known.managed.is_none();
+        }
         let is_node = |name: &[u8]| name.starts_with(b"node") || name.starts_with(b"libnode.so.");
         if known.scripts.is_none()
-            && let Some(base) = library((processes, pid), is_node)
+            && let Some(base) = library((processes, pid), is_node, memory)
         {
             known.scripts = V8::open(base, memory).map(|it| Box::new(Scripts::new(it)));
             known.is_unready |= known.scripts.is_none();
@@ -376,6 +395,9 @@ impl Runtimes {
             known.methods.clear();
             known.blocks.clear();
             known.threads.clear();
+            if let Some(managed) = &mut known.managed {
+                managed.ask_again();
+            }
         }
     }
 
@@ -392,11 +414,15 @@ impl Runtimes {
 }
 
 /// Where the first byte of a file of such a name is loaded.
-fn library((processes, pid): (&Processes, i32), is_it: impl Fn(&[u8]) -> bool) -> Option<u64> {
+fn library(
+    (processes, pid): (&Processes, i32),
+    is_it: impl Fn(&[u8]) -> bool,
+    memory: &mut impl Memory,
+) -> Option<u64> {
     let space = processes.space(pid, CpuMode::User)?;
     let mapping = space.iter().find(|mapping| {
         let path = &processes.dsos().get(mapping.dso).path;
         path.rsplit(|&byte| byte == b'/').next().is_some_and(&is_it)
     })?;
-    mapping.start.0.checked_sub(mapping.offset.0)
+    loaded_at((mapping.start.0, mapping.offset.0), memory)
 }

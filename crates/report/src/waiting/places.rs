@@ -31,7 +31,7 @@ pub(super) fn names(profile: &Profile, stack: StackId) -> Vec<String> {
 const OF_LIBC: [&str; 5] = ["libc.so", "libc-", "libpthread", "ld-musl", "[vdso]"];
 
 /// The dsos of functions that a runtime told of, between its own.
-const OF_RUNTIMES: [&str; 3] = ["[python]", "[java]", "[js]"];
+const OF_RUNTIMES: [&str; 4] = ["[python]", "[java]", "[js]", "[dotnet]"];
 
 /// The names for a line: as `names`, but of libc's innermost functions only
 /// the one that was called, and where a runtime told of functions, theirs behind
