@@ -196,6 +196,7 @@ fn finished(
     let summary = Summary {
         kept: written.kept,
         waits: written.waits,
+        stacks: written.stacks,
         files_before: written.files_before,
         files_removed: removed(options.parting().most_files, files),
         ..Summary::new(

@@ -9,7 +9,8 @@ use crate::rings::RingMemory;
 use crate::tally::Tally;
 use crate::waits::WaitAccount;
 use prof_abi::{AttrFlags, event_kind};
-use prof_profile::{several, were};
+use prof_live::LiveSummary;
+use prof_profile::{ChainEnd, several, were};
 use prof_sys::clock;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -60,6 +61,8 @@ pub struct Summary {
     pub rings: RingMemory,
     /// What to change for rings with more room, as words of a command line.
     pub more_room: String,
+    /// What became of stacks, if they were unwound.
+    pub stacks: Option<LiveSummary>,
     /// Waits, if they were recorded.
     pub waits: Option<WaitAccount>,
     /// Files that were deleted, and those of containers and chroots, kept for naming.
@@ -108,6 +111,7 @@ impl Summary {
                 .any(|event| event.planned.attr.kind == event_kind::BREAKPOINT),
             rings: set.memory(),
             more_room: set.more_room(),
+            stacks: None,
             waits: None,
             kept: KeptFiles::default(),
         }
@@ -237,6 +241,12 @@ impl Summary {
                 100.0 * seen
             ));
         }
+        if let Some(whole) = self.stacks.as_ref().and_then(share_if_low) {
+            line.push_str(&format!(
+                "; only {:.0} % of user stacks are whole (prof report says why)",
+                100.0 * whole
+            ));
+        }
         self.tell_of_traces(&mut line);
         self.tell_of_kept_files(&mut line);
         let share = 100.0 * self.own_cpu.as_secs_f64() / self.elapsed.as_secs_f64().max(1e-9);
@@ -299,6 +309,17 @@ impl Summary {
     }
 }
 
+/// The share of user stacks that reach their thread's start, if it is low.
+fn share_if_low(stacks: &LiveSummary) -> Option<f64> {
+    const LOW: f64 = 0.9;
+    /// Of fewer it says little.
+    const ENOUGH: u64 = 100;
+    let judged: u64 = stacks.chain_ends.values().sum();
+    let whole = stacks.chain_ends.get(&ChainEnd::Root).copied();
+    let share = whole.unwrap_or(0) as f64 / judged as f64;
+    (judged >= ENOUGH && share < LOW).then_some(share)
+}
+
 /// Three to five digits, whatever the size.
 pub(crate) fn size(bytes: u64) -> String {
     match bytes {
@@ -311,7 +332,22 @@ pub(crate) fn size(bytes: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::size;
+    use super::{share_if_low, size};
+    use prof_live::LiveSummary;
+    use prof_profile::ChainEnd;
+
+    #[test]
+    fn a_low_share_of_whole_stacks_is_told() {
+        let share = |whole: u64, cut: u64| {
+            share_if_low(&LiveSummary {
+                chain_ends: [(ChainEnd::Root, whole), (ChainEnd::Unproven, cut)].into(),
+                ..LiveSummary::default()
+            })
+        };
+        assert_eq!(share(89, 11), Some(0.89));
+        assert_eq!((share(90, 10), share(40, 59)), (None, None));
+        assert_eq!(share_if_low(&LiveSummary::default()), None);
+    }
 
     #[test]
     fn sizes_have_the_unit_that_fits() {

@@ -46,6 +46,8 @@ pub(crate) struct Written {
     pub(crate) tally: Tally,
     /// Of waits, if they were recorded.
     pub(crate) waits: Option<WaitAccount>,
+    /// Of stacks, if they were unwound.
+    pub(crate) stacks: Option<LiveSummary>,
     /// Bytes of records.
     pub(crate) bytes: u64,
     /// The name of the last file where that is not the one that was asked for.
@@ -556,6 +558,7 @@ impl Writing<'_> {
             lacks.for_each(|lacks| self.shared.tell(lacks));
         }
         let waits = self.waits.as_ref().map(Waits::account);
+        let stacks = self.unwinding.as_ref().map(Unwinding::summary);
         // What is finished while the last file is written is told, too.
         while let Taker::Parts(parts) = &mut self.taker
             && let Some(switched) = parts.wait()
@@ -580,6 +583,7 @@ impl Writing<'_> {
         Written {
             tally,
             waits,
+            stacks,
             bytes,
             file,
             files_before: self.parting.files,
@@ -648,6 +652,7 @@ impl Writing<'_> {
         Written {
             tally,
             waits: self.waits.as_ref().map(Waits::account),
+            stacks: self.unwinding.as_ref().map(Unwinding::summary),
             bytes: self.taker.bytes(),
             file: None,
             files_before: self.parting.files,
