@@ -339,3 +339,33 @@ fn stacks_of_stripped_programs_are_whole_without_the_recorders_account() {
     );
     assert_eq!(whole(&theirs), (known, judged));
 }
+
+/// Why stacks are cut is in the recorder's account, which stock `perf inject` leaves out.
+#[test]
+fn of_a_file_that_perf_wrote_anew_it_is_not_guessed_why_stacks_are_cut() {
+    let test = "of_a_file_that_perf_wrote_anew_it_is_not_guessed_why_stacks_are_cut";
+    let flags = ["-O2", "-fomit-frame-pointer"];
+    let Some(program) = compiled(test, "shadow-stack.cc", &flags) else {
+        return;
+    };
+    if !have(test, "perf") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let name = |file: &str| folder.path().join(file).to_string_lossy().into_owned();
+    let (ours, theirs) = (name("ours.data"), name("theirs.data"));
+    let program = program.to_str().expect("a plain name");
+    // Without frame pointers the kernel leads to no start.
+    let record = ["record", "-q", "--call-graph", "fp", "-F", "499"];
+    prof(&[&record[..], &["-o", &ours, "--", program, "1"]].concat()).succeeded("prof record");
+    perf(&["inject", "-b", "-i", &ours, "-o", &theirs]).succeeded("perf inject");
+    let first = |file: &str| {
+        let told = prof(&["report", "--stdio", "-i", file]).text();
+        let lines = told.lines().take_while(|line| line.starts_with("# "));
+        lines.collect::<Vec<_>>().join("\n")
+    };
+    let (known, injected) = (first(&ours), first(&theirs));
+    assert!(known.contains("without frame pointers"), "{known}");
+    assert!(injected.contains("perf inject leaves out"), "{injected}");
+    assert!(!injected.contains("without frame pointers"), "{injected}");
+}

@@ -86,6 +86,9 @@ pub enum ChainSource {
     /// The kernel or the recorder: the recording was not finished, so that its
     /// last part, which tells who, is missing.
     Unfinished,
+    /// The kernel or the recorder: the file was written anew by a tool that leaves out
+    /// what tells who (`perf inject`).
+    Injected,
 }
 
 /// A part of the file that could not be read.

@@ -50,14 +50,26 @@ pub(crate) fn trust(
             chains.judge(told.as_ref(), &mut starts, &mut trust);
         },
     );
-    if told.is_none() && about.notes.unfinished && trust.chain_source == ChainSource::Kernel {
-        trust.chain_source = ChainSource::Unfinished;
+    if told.is_none() && trust.chain_source == ChainSource::Kernel {
+        trust.chain_source = match about.notes.unfinished {
+            true => ChainSource::Unfinished,
+            false if is_injected(about) => ChainSource::Injected,
+            false => ChainSource::Kernel,
+        };
     }
     Trust {
         frames,
         unnamed,
         ..trust
     }
+}
+
+/// Whether stock `perf inject` wrote the file: it puts its own command in the place of the
+/// recorder's.
+fn is_injected(about: &About<'_>) -> bool {
+    let command = about.features.cmdline().unwrap_or_default();
+    let is_perf = |program: &[u8]| program == b"perf" || program.ends_with(b"/perf");
+    matches!(command, [program, verb, ..] if is_perf(program.as_bytes()) && verb.as_bytes() == b"inject")
 }
 
 /// Whether the event whose samples were due is of user space only.

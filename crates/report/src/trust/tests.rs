@@ -251,6 +251,11 @@ fn of_an_unfinished_recording_nobody_says_that_it_has_no_frame_pointers() {
         "{cause}"
     );
     assert!(told(ChainSource::Kernel).1.contains("--call-graph auto"));
+    let (cause, cure) = told(ChainSource::Injected);
+    assert!(
+        cause.contains("perf inject") && cure.contains("prof inject"),
+        "{cause}; {cure}"
+    );
 }
 
 #[test]
