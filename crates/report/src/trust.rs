@@ -478,8 +478,7 @@ pub(crate) fn chain_end(end: ChainEnd, source: ChainSource) -> (&'static str, &'
         ),
         (ChainEnd::BrokenFramePointers | ChainEnd::DepthLimit, ChainSource::Injected) => (
             "why is not known: perf inject leaves out what a recorder tells of that",
-            "look at the recording that it was made of, or use prof inject; one of perf's is \
-             whole with prof record -g",
+            "look at the recording that it was made of, or use prof inject",
         ),
         _ => chain_end_of_any(end),
     }

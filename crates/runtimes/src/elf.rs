@@ -28,7 +28,7 @@ pub fn loaded_at((start, offset): (u64, u64), memory: &mut impl Memory) -> Optio
     let nearest = start.checked_sub(offset)?;
     let is_it = |base: u64, memory: &mut _| {
         let head = Header::read(base, memory)?;
-        let mut first = None;
+        let (mut first, mut begins_segment) = (None, false);
         for number in 0..head.count.min(MAX_HEADERS) {
             let at = head.segment(number)?;
             if int(memory, at)? != PT_LOAD {
@@ -37,12 +37,13 @@ pub fn loaded_at((start, offset): (u64, u64), memory: &mut impl Memory) -> Optio
             let in_file = word(memory, at.checked_add(8)?)? & !(PAGE - 1);
             let svma = word(memory, at.checked_add(16)?)? & !(PAGE - 1);
             let first = *first.get_or_insert(svma);
-            if in_file == offset {
-                return Some(base.wrapping_add(svma.wrapping_sub(first)) == start);
+            if in_file == offset && base.wrapping_add(svma.wrapping_sub(first)) == start {
+                return Some(true);
             }
+            begins_segment |= in_file == offset;
         }
-        // A part of a segment.
-        Some(base == nearest)
+        // Or it is a part of one.
+        Some(base == nearest && !begins_segment)
     };
     (0..=MOST_APART).find_map(|pages| {
         let base = nearest.checked_sub(pages * PAGE)?;

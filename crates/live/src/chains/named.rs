@@ -320,17 +320,17 @@ impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
         let Some(managed) = self.stacks.runtimes.managed(pid) else {
             return;
         };
-        if self.names.has_map(process, &self.memory) {
-            return;
-        }
+        let has_map = self.names.has_map(process, &self.memory);
         let mut memory = Now {
             memory: &self.memory,
             pid,
         };
         for (index, frame) in frames.iter().enumerate() {
             let at = frame.pc.wrapping_sub(u64::from(index > 0));
-            if let Some((range, name)) = managed.function(at, &mut memory) {
-                self.names.tell(process, range, (DOTNET, name));
+            if let Some((found, name)) = managed.function(at, &mut memory)
+                && (found.is_precompiled() || !has_map)
+            {
+                self.names.tell(process, found.code, (DOTNET, name));
             }
         }
     }

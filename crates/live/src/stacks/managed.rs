@@ -3,7 +3,6 @@
 use prof_runtimes::{CoreClr, ManagedCode, ManagedName, Memory};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
-use std::ops::Range;
 
 /// Most pieces of code, addresses without, and methods that are remembered.
 const MAX_KNOWN: usize = 1 << 16;
@@ -40,12 +39,13 @@ impl Managed {
         &mut self,
         pc: u64,
         memory: &mut impl Memory,
-    ) -> Option<(Range<u64>, &str)> {
+    ) -> Option<(ManagedCode, &str)> {
         let counts = [self.codes.len(), self.others.len(), self.names.len()];
         if counts.into_iter().any(|count| count >= MAX_KNOWN) {
             self.forget();
         }
-        let (code, method) = self.code(pc, memory)?;
+        let code = self.code(pc, memory)?;
+        let method = code.method;
         let known = self.names.get(&method);
         let is_known = known.is_some_and(|(name, since)| {
             let lasts = name.as_ref().is_some_and(|name| !name.is_dynamic);
@@ -59,14 +59,14 @@ impl Managed {
         Some((code, &name.as_ref()?.name))
     }
 
-    fn code(&mut self, pc: u64, memory: &mut impl Memory) -> Option<(Range<u64>, u64)> {
+    fn code(&mut self, pc: u64, memory: &mut impl Memory) -> Option<ManagedCode> {
         let before = self.codes.range_mut(..=pc).next_back();
         if let Some((_, (found, seen))) = before
             && found.code.contains(&pc)
             && (*seen == self.changes || self.runtime.is_still(found, memory))
         {
             *seen = self.changes;
-            return Some((found.code.clone(), found.method));
+            return Some(found.clone());
         }
         if self.others.contains(&pc) {
             return None;
@@ -75,9 +75,9 @@ impl Managed {
             self.others.insert(pc);
             return None;
         };
-        let (code, method) = (found.code.clone(), found.method);
-        self.codes.insert(code.start, (found, self.changes));
-        Some((code, method))
+        self.codes
+            .insert(found.code.start, (found.clone(), self.changes));
+        Some(found)
     }
 
     /// Code may have been thrown away and its memory used again.

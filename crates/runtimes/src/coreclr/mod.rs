@@ -52,6 +52,14 @@ pub struct ManagedCode {
     header: u64,
 }
 
+impl ManagedCode {
+    /// Whether it is of an image that was compiled before: the perf map that the runtime
+    /// writes, if it is asked to, has none of that.
+    pub fn is_precompiled(&self) -> bool {
+        self.header == 0
+    }
+}
+
 /// The name of a method.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ManagedName {
