@@ -9,7 +9,7 @@ const LEVELS: u32 = 5;
 const BITS: u32 = 8;
 const CHUNK_BITS: u32 = 17;
 /// Ranges in one chunk of 128 KiB.
-const MAX_FRAGMENTS: usize = 1024;
+const MAX_FRAGMENTS: usize = 64;
 /// Bytes for which a nibble of the map stands, and what one word of it covers.
 const BUCKET: u64 = 32;
 const NIBBLES: u64 = 8;
@@ -21,7 +21,7 @@ const MAX_PARTS: u32 = 64;
 const MAX_UNWIND: u32 = 256;
 /// Slots of a bucket of the hash table, and buckets that are looked at.
 const SLOTS: u64 = 4;
-const MAX_BUCKETS: u32 = 256;
+const MAX_BUCKETS: u32 = 16;
 /// Smaller keys mean something else.
 const FIRST_KEY: u64 = 2;
 const SMALL_KEYS: u64 = 100;
