@@ -337,7 +337,15 @@ fn stacks_of_stripped_programs_are_whole_without_the_recorders_account() {
         judged > 50 && known * 100 >= judged * 95,
         "{known} of {judged}"
     );
-    assert_eq!(whole(&theirs), (known, judged));
+    let (without, of) = whole(&theirs);
+    assert_eq!(of, judged);
+    // Who is just making a thread stands where threads start, too, and that its stack is
+    // cut there only the account tells: of 140 runs at a load of 6 one had two more, and
+    // one had one fewer.
+    assert!(
+        without.abs_diff(known) <= 3,
+        "{without} without the account, {known} with it, of {judged}"
+    );
 }
 
 /// Why stacks are cut is in the recorder's account, which stock `perf inject` leaves out.
