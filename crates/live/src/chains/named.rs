@@ -327,8 +327,9 @@ impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
         };
         for (index, frame) in frames.iter().enumerate() {
             let at = frame.pc.wrapping_sub(u64::from(index > 0));
-            if let Some((found, name)) = managed.function(at, &mut memory)
+            if let Some(found) = managed.code(at, &mut memory)
                 && (found.is_precompiled() || !has_map)
+                && let Some(name) = managed.name(found.method, &mut memory)
             {
                 self.names.tell(process, found.code, (DOTNET, name));
             }

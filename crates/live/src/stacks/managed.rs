@@ -34,18 +34,8 @@ impl Managed {
         }
     }
 
-    /// The code at an address, and the name of its method.
-    pub(crate) fn function(
-        &mut self,
-        pc: u64,
-        memory: &mut impl Memory,
-    ) -> Option<(ManagedCode, &str)> {
-        let counts = [self.codes.len(), self.others.len(), self.names.len()];
-        if counts.into_iter().any(|count| count >= MAX_KNOWN) {
-            self.forget();
-        }
-        let code = self.code(pc, memory)?;
-        let method = code.method;
+    /// The name of a method.
+    pub(crate) fn name(&mut self, method: u64, memory: &mut impl Memory) -> Option<&str> {
         let known = self.names.get(&method);
         let is_known = known.is_some_and(|(name, since)| {
             let lasts = name.as_ref().is_some_and(|name| !name.is_dynamic);
@@ -56,10 +46,15 @@ impl Managed {
             self.names.insert(method, (name, self.changes));
         }
         let (name, _) = self.names.get(&method)?;
-        Some((code, &name.as_ref()?.name))
+        Some(&name.as_ref()?.name)
     }
 
-    fn code(&mut self, pc: u64, memory: &mut impl Memory) -> Option<ManagedCode> {
+    /// The code of a method at an address.
+    pub(crate) fn code(&mut self, pc: u64, memory: &mut impl Memory) -> Option<ManagedCode> {
+        let counts = [self.codes.len(), self.others.len(), self.names.len()];
+        if counts.into_iter().any(|count| count >= MAX_KNOWN) {
+            self.forget();
+        }
         let before = self.codes.range_mut(..=pc).next_back();
         if let Some((_, (found, seen))) = before
             && found.code.contains(&pc)
