@@ -677,9 +677,27 @@ impl App {
         if arrival != Arrival::Typed {
             return;
         }
+        if self.tabs.shown_mut().is_waiting() {
+            return self.shared.search.await_rows();
+        }
+        self.go_to_typed(&found);
+    }
+
+    /// Moves the cursor to what was typed, unless it is there.
+    fn go_to_typed(&mut self, found: &Found) {
         let is_on_match = self.selected().site.is_some_and(|site| found.holds(site));
         if !is_on_match && found.functions > 0 {
-            self.go_to_match(&found, true);
+            self.go_to_match(found, true);
+        }
+    }
+
+    /// Rows have come, maybe after what was searched in them.
+    fn rows_came(&mut self) {
+        if self.tabs.shown_mut().is_waiting() {
+            return;
+        }
+        if let Some(found) = self.shared.search.take_early() {
+            self.go_to_typed(&found);
         }
     }
 
@@ -710,6 +728,7 @@ impl App {
                 for tab in self.tabs.iter_mut() {
                     left = left.and_then(|answer| tab.take(&mut self.shared, answer));
                 }
+                self.rows_came();
             }
         }
         self.catch_up();

@@ -14,6 +14,8 @@ pub(super) struct Search {
     /// The pattern typed last, until its matches have come and the cursor is
     /// on one: that may be after the prompt is gone.
     wanted: Option<String>,
+    /// Whether the matches came before the rows of the view that is shown.
+    is_early: bool,
 }
 
 /// What to do with matches that come.
@@ -31,6 +33,7 @@ impl Search {
     /// The user starts to type.
     pub(super) fn begin(&mut self) {
         self.before = self.found.take();
+        self.is_early = false;
         self.error = None;
         self.wanted = None;
     }
@@ -38,12 +41,25 @@ impl Search {
     /// The matches of a pattern that was typed are on their way.
     pub(super) fn await_typed(&mut self, pattern: &str) {
         self.error = None;
+        self.is_early = false;
         self.wanted = Some(pattern.to_owned());
     }
 
     /// The pattern that was typed, while its matches have not come.
     pub(super) fn awaited(&self) -> Option<&str> {
         self.wanted.as_deref()
+    }
+
+    /// The view that is shown has no rows yet: the cursor goes to a match with them.
+    pub(super) fn await_rows(&mut self) {
+        self.is_early = true;
+    }
+
+    /// The matches that came before the rows, which are there now.
+    pub(super) fn take_early(&mut self) -> Option<Found> {
+        std::mem::take(&mut self.is_early)
+            .then(|| self.found.clone())
+            .flatten()
     }
 
     /// Matches came.
@@ -73,12 +89,14 @@ impl Search {
     /// The user called it off: what was found before is back.
     pub(super) fn cancel(&mut self) {
         self.found = self.before.take();
+        self.is_early = false;
         self.error = None;
         self.wanted = None;
     }
 
     /// Forgets the matches; whether there were any.
     pub(super) fn clear(&mut self) -> bool {
+        self.is_early = false;
         self.error = None;
         self.wanted = None;
         self.found.take().is_some()

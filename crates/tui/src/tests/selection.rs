@@ -38,6 +38,26 @@ fn matches_that_come_after_the_prompt_is_gone_count() {
 }
 
 #[test]
+fn matches_that_come_before_the_rows_of_code_count() {
+    let mut bench = bench();
+    let screen = bench.keys("/eval\na").screen();
+    assert!(screen.contains("  1400: push   %rbp"), "{screen}");
+    for key in ['/', 'p', '\n'] {
+        let code = match key {
+            '\n' => KeyCode::Enter,
+            letter => KeyCode::Char(letter),
+        };
+        bench.app.key(&KeyEvent::from(code));
+    }
+    // As where names come meanwhile: the code is asked for anew, after the matches.
+    bench.app.shared.select();
+    bench.settle_one();
+    bench.settle();
+    let screen = bench.screen();
+    assert!(screen.contains("  140a: pop    %rbp"), "{screen}");
+}
+
+#[test]
 fn n_opens_the_way_to_the_next_match_in_the_tree() {
     let mut bench = bench();
     bench.keys("2C/push_back\n");
