@@ -45,6 +45,8 @@ pub struct JitObject {
     pub code: Vec<Range<u64>>,
     /// Its `.eh_frame`: load address and bytes.
     pub eh_frame: Option<(u64, Vec<u8>)>,
+    /// Its `.debug_frame`, where addresses in that are those of the process.
+    pub debug_frame: Option<Vec<u8>>,
     /// Its functions in the order of their addresses.
     pub functions: Vec<(Range<u64>, String)>,
 }
@@ -180,9 +182,16 @@ impl JitObject {
             }
         }
         // By names of bounded length: those of a file of lies have no end.
-        let mut by_name = file.sections.iter();
-        let rules = by_name.find(|it| text_at(names, it.sh_name(order)) == Some(b".eh_frame"));
+        let by_name = |name: &[u8]| {
+            let mut sections = file.sections.iter();
+            sections.find(|it| text_at(names, it.sh_name(order)) == Some(name))
+        };
+        let rules = by_name(b".eh_frame");
         object.eh_frame = rules.and_then(|section| file.loaded(section, memory));
+        // QEMU tells by it of all that it translates.
+        let rules = by_name(b".debug_frame").filter(|_| !file.is_relocatable);
+        let rules = rules.map(|section| file.content(section).to_vec());
+        object.debug_frame = rules.filter(|bytes| !bytes.is_empty());
         object.add_functions(&file);
         object.functions.sort_by_key(|(range, _)| range.start);
         Some(object)
@@ -278,9 +287,10 @@ fn text_at(table: &[u8], at: u32) -> Option<&[u8]> {
 
 #[cfg(test)]
 mod tests {
-    use super::{GdbJit, JitChanges, MAX_ENTRIES, MAX_FILE, MAX_FILES, MAX_KNOWN};
+    use super::{GdbJit, JitChanges, JitObject, MAX_ENTRIES, MAX_FILE, MAX_FILES, MAX_KNOWN};
     use crate::Memory;
     use crate::memory::tests::Image;
+    use object::elf;
 
     const DESCRIPTOR: u64 = 0x1000;
     const ENTRIES: u64 = 0x10_0000;
@@ -304,9 +314,14 @@ mod tests {
 
     /// A relocatable file: code at `CODE`, unwind information, a function `f`.
     fn file() -> Vec<u8> {
-        let names = b"\0.eh_frame\0f\0".to_vec();
+        file_of(b".eh_frame", elf::ET_REL)
+    }
+
+    /// The same of this kind, whose unwind information is in the section of this name.
+    fn file_of(rules: &[u8], kind: elf::FileType) -> Vec<u8> {
+        let names = [b"\0f\0", rules, b"\0"].concat();
         let mut symbols = vec![0; 24];
-        symbols.extend([11, 0, 0, 0, 0x12, 0, 1, 0]);
+        symbols.extend([1, 0, 0, 0, 0x12, 0, 1, 0]);
         symbols.extend(words(&[4, 12]));
         let contents = [vec![], vec![0x90; 32], b"RULES".to_vec(), symbols, names];
         let kinds: [(u32, u64, u64, u32); 5] = [
@@ -318,13 +333,14 @@ mod tests {
         ];
         let mut file = b"\x7fELF\x02\x01\x01".to_vec();
         file.resize(16, 0);
-        file.extend([1, 0, 62, 0]);
+        file.extend(kind.0.to_le_bytes());
+        file.extend([62, 0]);
         file.resize(64, 0);
         let mut headers = Vec::new();
         for (number, (content, (kind, flags, address, link))) in
             contents.iter().zip(kinds).enumerate()
         {
-            headers.extend(u32::from(number == 2).to_le_bytes());
+            headers.extend((if number == 2 { 3_u32 } else { 0 }).to_le_bytes());
             headers.extend(kind.to_le_bytes());
             headers.extend(words(&[
                 flags,
@@ -376,6 +392,17 @@ mod tests {
         // It is taken out.
         memory.0.0[0].1 = words(&[1 | 2 << 32, ENTRIES, 0]);
         assert_eq!(jit.look(&mut memory).gone, [ENTRIES]);
+    }
+
+    #[test]
+    fn unwind_information_of_debuggers_counts_where_its_addresses_do() {
+        for (kind, is_there) in [(elf::ET_EXEC, true), (elf::ET_REL, false)] {
+            let file = file_of(b".debug_frame", kind);
+            let object = JitObject::parse(&file, &mut Image(Vec::new())).expect("a file");
+            assert_eq!(object.eh_frame, None);
+            let rules = is_there.then(|| b"RULES".to_vec());
+            assert_eq!(object.debug_frame, rules, "{kind:?}");
+        }
     }
 
     #[test]

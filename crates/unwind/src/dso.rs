@@ -115,6 +115,12 @@ impl UnwindDso {
         Self::of(Image::of_eh_frame(at.0, eh_frame, text.0))
     }
 
+    /// The same of the contents of a `.debug_frame`, whose addresses are those of the
+    /// code.
+    pub fn of_debug_frame(debug_frame: Vec<u8>) -> Self {
+        Self::of(Image::of_debug_frame(debug_frame))
+    }
+
     fn of(image: Image) -> Self {
         Self {
             image,

@@ -148,6 +148,20 @@ impl Image {
         image
     }
 
+    /// A `.debug_frame` of 64 bits without a file.
+    pub(crate) fn of_debug_frame(bytes: Vec<u8>) -> Self {
+        let len = bytes.len() as u64;
+        let mut image = Self::empty(Source::Bytes(bytes.into()), true);
+        image.debug_frame = Some(Section {
+            svma: 0..len,
+            file: 0..len,
+            compressed: false,
+            number: 0,
+        });
+        image.is_not_go = true;
+        image
+    }
+
     fn empty(source: Source, is_64: bool) -> Self {
         Self {
             source,

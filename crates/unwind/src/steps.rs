@@ -4,6 +4,7 @@ use crate::applied::apply;
 use crate::cursor::{Caller, DsoFrame, Zero, lookup};
 use crate::dso::Rules;
 use crate::go::WithoutFp;
+use crate::made;
 use crate::row::Cfa;
 use crate::{
     CallBefore, CodeAt, Cursor, Machine, Process, Registers, Step, StepBy, Unwinder, fallback,
@@ -247,6 +248,14 @@ impl Unwinder {
     ) -> Result<Caller, ChainEnd> {
         let DsoFrame { cursor, id, bias } = frame;
         let machine = cursor.registers.machine();
+        // Older QEMU's rules hold for where it enters and leaves its code, too, which
+        // they are not of.
+        if cursor.is_exact()
+            && machine == Machine::X86_64
+            && let Some(caller) = made::by_epilogue(&cursor.registers, process)
+        {
+            return Ok(caller);
+        }
         let dso = self.dsos.get_mut(id).ok_or(ChainEnd::NoUnwindInfo)?;
         let number = match dso.rules(bias.to_svma(cursor.lookup()), machine) {
             Rules::Row(number) => number,

@@ -254,3 +254,22 @@ fn rules_of_code_that_was_made_may_be_relative_to_it() {
     assert!(covers(0x1000) && covers(0x108a));
     assert!(!covers(0x10) && !covers(0x108b));
 }
+
+/// As QEMU tells debuggers of all that it translates: addresses are those of the code.
+#[test]
+fn rules_of_code_that_was_made_may_be_those_of_debuggers() {
+    let cie = [
+        0x0c, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 1, 0, 1, 0x78, 16, 0, 0, 0,
+    ];
+    let mut fde = vec![0x24, 0, 0, 0, 0, 0, 0, 0];
+    fde.extend(0x7000_1000_u64.to_le_bytes());
+    fde.extend(0x800_0000_u64.to_le_bytes());
+    // The frame is 0x4c0 bytes; six registers are saved below the return address.
+    fde.extend([0x0c, 7, 0xc0, 0x09, 0x90, 1, 0x86, 2, 0x83, 3, 0x8c, 4]);
+    fde.extend([0x8d, 5, 0x8e, 6]);
+    fde.resize(0x28, 0);
+    let mut dso = UnwindDso::of_debug_frame([&cie[..], &fde].concat());
+    let mut covers = |at: u64| matches!(dso.rules(Svma(at), Machine::X86_64), Rules::Row(_));
+    assert!(covers(0x7000_1000) && covers(0x7800_0fff));
+    assert!(!covers(0x7000_0fff) && !covers(0x7800_1000));
+}

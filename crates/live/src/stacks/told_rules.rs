@@ -244,7 +244,7 @@ impl Known {
     ) {
         let piece = match how {
             Unwinding::EhFrame { at, bytes } => Piece {
-                rules: self.rules((at, &bytes), code.start, files),
+                rules: self.rules((Some(at), &bytes), code.start, files),
                 bytes: bytes.len(),
                 ..Piece::default()
             },
@@ -299,8 +299,11 @@ impl Known {
             false => Functions::default(),
         };
         for (number, code) in object.code.into_iter().enumerate() {
-            let rules = object.eh_frame.as_ref();
-            let rules = rules.map(|(at, bytes)| (*at, bytes.as_slice()));
+            let rules = match (&object.eh_frame, &object.debug_frame) {
+                (Some((at, bytes)), _) => Some((Some(*at), bytes.as_slice())),
+                (None, Some(bytes)) => Some((None, bytes.as_slice())),
+                (None, None) => None,
+            };
             let piece = Piece {
                 end: code.end,
                 rules: rules.and_then(|rules| self.rules(rules, code.start, files)),
@@ -315,18 +318,22 @@ impl Known {
         }
     }
 
-    /// Makes rules of unwind information that counts as standing at an address, for
-    /// code that begins at `text`.
+    /// Makes rules of unwind information that counts as standing at an address, or of a
+    /// `.debug_frame` for `None`, for code that begins at `text`.
     fn rules(
         &self,
-        (at, bytes): (u64, &[u8]),
+        (at, bytes): (Option<u64>, &[u8]),
         text: u64,
         files: &mut UnwindDsos,
     ) -> Option<(UnwindDsoId, Bias)> {
         if self.pieces.len() >= MAX_PIECES || self.bytes + bytes.len() > MAX_BYTES {
             return None;
         }
-        let id = files.add(UnwindDso::of_eh_frame(Svma(at), bytes.to_vec(), Svma(text)));
+        let bytes = bytes.to_vec();
+        let id = files.add(match at {
+            Some(at) => UnwindDso::of_eh_frame(Svma(at), bytes, Svma(text)),
+            None => UnwindDso::of_debug_frame(bytes),
+        });
         Some((id, Bias::between(Avma(0), Svma(0))))
     }
 
@@ -430,7 +437,7 @@ mod tests {
         for number in 0..MAX_PIECES as u64 + 10 {
             let piece = Piece {
                 end: number * 16 + 16,
-                rules: known.rules((0, &[0; 4]), 0, &mut files),
+                rules: known.rules((Some(0), &[0; 4]), 0, &mut files),
                 bytes: 4,
                 entry: 1,
                 ..Piece::default()
