@@ -74,16 +74,19 @@ impl Java {
         let program = self.program.to_str().expect("UTF-8").to_owned();
         let command = ["--".to_owned(), program].into_iter();
         let command: Vec<String> = command.chain(self.arguments(options, 2000)).collect();
-        let seen = self.recorded(&command);
-        assert!(seen.all > 50, "{}: {seen:?}", self.test);
-        assert_eq!(seen.wrong, [], "{}: {options:?}", self.test);
-        // On a quiet machine 99; in the whole suite a dozen were cut at once.
-        assert!(
-            seen.whole * 100 >= seen.all * 90,
-            "{}: {options:?}: {seen:?}",
-            self.test
-        );
-        seen
+        // On a quiet machine 99 of 100 are whole; beside a suite some dozen of few were cut
+        // at once. That is another time; what is wrong is not.
+        let mut last = Seen::default();
+        for _ in 0..3 {
+            let seen = self.recorded(&command);
+            assert_eq!(seen.wrong, [], "{}: {options:?}", self.test);
+            let is_enough = seen.all > 50 && seen.whole * 100 >= seen.all * 90;
+            last = seen;
+            if is_enough {
+                return last;
+            }
+        }
+        panic!("{}: {options:?}: three times: {last:?}", self.test);
     }
 }
 

@@ -9,6 +9,7 @@
 mod abi;
 mod ahead;
 mod kept;
+mod leaving;
 mod pads;
 mod reach;
 mod returns;
@@ -26,6 +27,7 @@ use rustc_hash::FxHashSet;
 pub(crate) use abi::by_abi;
 pub(crate) use ahead::ahead;
 pub(crate) use kept::{OwnFp, kept_fp};
+pub(crate) use leaving::leaving;
 pub(crate) use pads::in_pad;
 pub(crate) use reach::{Reached, Reaches};
 pub(crate) use returns::{Constant, by_next_return, by_returns};
@@ -320,74 +322,6 @@ pub(crate) fn will_make_frame(machine: Machine, pc: u64, read: &mut impl ReadCod
         }
     }
     false
-}
-
-/// Where a function returns to that is at its end and frees its arguments.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Freeing {
-    /// The number of the register that has the return address; `None` while it
-    /// is on top of the stack.
-    pub(crate) register: Option<u8>,
-    /// The stack pointer of the caller.
-    pub(crate) sp: u64,
-}
-
-/// The end of a function that frees its arguments: `pop R; lea N(R1,R2,S),%rsp`
-/// or `add R1,%rsp`, `push R; ret`, or what is left of it from `pc` on. `known` gives the value of
-/// a register by its number.
-pub(crate) fn freeing(
-    pc: u64,
-    known: impl Fn(u8) -> Option<u64>,
-    read: &mut impl ReadCode,
-) -> Option<Freeing> {
-    let machine = Machine::X86_64;
-    let mut at = pc;
-    let mut next = || {
-        let instruction = decode(machine, at, read)?;
-        at = instruction.next_ip();
-        Some(instruction)
-    };
-    let mut instruction = next()?;
-    let mut sp = known(machine.sp())?;
-    let popped = match instruction.mnemonic() {
-        Mnemonic::Pop if instruction.op0_kind() == OpKind::Register => {
-            let popped = instruction.op0_register();
-            sp = sp.checked_add(8)?;
-            instruction = next()?;
-            Some(popped)
-        }
-        _ => None,
-    };
-    let moves = is_sp(instruction.op0_register());
-    match instruction.mnemonic() {
-        Mnemonic::Lea if moves => {
-            sp = instruction.virtual_address(1, 0, |register, _, _| match register {
-                register if is_sp(register) => Some(sp),
-                register => known(dwarf(register)?),
-            })?;
-            instruction = next()?;
-        }
-        Mnemonic::Add if moves && instruction.op1_kind() == OpKind::Register => {
-            sp = sp.checked_add(known(dwarf(instruction.op1_register())?)?)?;
-            instruction = next()?;
-        }
-        _ if popped.is_some() => return None,
-        _ => {}
-    }
-    let pushed = instruction.op0_register();
-    let pushes = instruction.mnemonic() == Mnemonic::Push
-        && instruction.op0_kind() == OpKind::Register
-        && popped.is_none_or(|popped| popped == pushed);
-    if !pushes || next()?.mnemonic() != Mnemonic::Ret {
-        return None;
-    }
-    Some(Freeing {
-        register: match popped {
-            Some(_) => None,
-            None => Some(dwarf(pushed)?),
-        },
-        sp,
-    })
 }
 
 /// The number that DWARF gives a register of 64 bits.

@@ -233,7 +233,7 @@ fn by_code(
         return popped(unwinder, registers, 0, process);
     }
     drop(read);
-    if let Some(caller) = freeing(unwinder, registers, process) {
+    if let Some(caller) = leaving(unwinder, registers, process) {
         return Some(caller);
     }
     if let Some(caller) = making_frame(unwinder, registers, process) {
@@ -276,8 +276,8 @@ fn making_frame(
     follows_call(unwinder, &found.registers, process).then_some(found)
 }
 
-/// The caller of a function at its end that frees its arguments.
-pub(crate) fn freeing(
+/// The caller of a function at its end that returns by an address in a register.
+pub(crate) fn leaving(
     unwinder: &Unwinder,
     registers: &Registers,
     process: &mut impl Process,
@@ -289,9 +289,9 @@ pub(crate) fn freeing(
     let found = match process.place(Avma(pc)) {
         CodeAt::Dso { .. } => {
             let mut read = |at: u64, out: &mut [u8]| unwinder.code(Avma(at), out, process);
-            code_frame::freeing(pc, known, &mut read)
+            code_frame::leaving(pc, known, &mut read)
         }
-        _ => code_frame::freeing(pc, known, &mut made::reader(process)),
+        _ => code_frame::leaving(pc, known, &mut made::reader(process)),
     }?;
     let mut caller = *registers;
     caller.set_pc(match found.register {

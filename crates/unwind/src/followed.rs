@@ -111,7 +111,7 @@ pub(crate) fn in_builtin(
     process: &mut impl Process,
 ) -> Result<Caller, ChainEnd> {
     if at.cursor.is_exact()
-        && let Some(caller) = fallback::freeing(unwinder, at.cursor.registers(), process)
+        && let Some(caller) = fallback::leaving(unwinder, at.cursor.registers(), process)
     {
         return Ok(caller);
     }
@@ -120,8 +120,13 @@ pub(crate) fn in_builtin(
     let dso = frame.unwinder.dsos.get_mut(frame.id);
     let found = dso.and_then(|dso| {
         let found = dso.code_frame(start, wanted, machine);
-        // Some leave out who called them, and make a frame then.
-        found.or_else(|| dso.frame_by_fp(wanted, machine))
+        // Some leave out who called them, and make a frame then; others are jumped to, and
+        // take the frame down of who did.
+        let makes_none = |found: &CodeFrame| found.caller_fp == Some(CallerFp::InRegister);
+        match found.filter(|found| !makes_none(found)) {
+            Some(found) => Some(found),
+            None => dso.frame_by_fp(wanted, machine).or(found),
+        }
     });
     let found = found.ok_or(ChainEnd::NoUnwindInfo)?;
     let caller = frame.caller_at(&found, process);

@@ -1,8 +1,9 @@
 //! Code made of bytes, and the frames that it has.
 
+use super::leaving::Leaving;
 use super::{
-    CallerFp, CodeFrame, Freeing, Reaches, Slot, Wanted, ends_all, epilogue, follow, follow_kept,
-    freeing, search, will_make_frame,
+    CallerFp, CodeFrame, Reaches, Slot, Wanted, ends_all, epilogue, follow, follow_kept, leaving,
+    search, will_make_frame,
 };
 use crate::Machine;
 
@@ -215,8 +216,8 @@ fn frames_are_seen_coming_and_arguments_going() {
     // pop %r10; lea 8(%rsp,%rcx,8),%rsp; push %r10; ret
     let code = [0x41, 0x5a, 0x48, 0x8d, 0x64, 0xcc, 8, 0x41, 0x52, 0xc3];
     let known = |number| Some([0x100, 0, 2, 0, 0, 0, 0, 0x7000, 0, 0, 0xaa, 0][number as usize]);
-    let found = |from: u64| freeing(AT + from, known, &mut reader(&code));
-    let returns = |register, sp| Some(Freeing { register, sp });
+    let found = |from: u64| leaving(AT + from, known, &mut reader(&code));
+    let returns = |register, sp| Some(Leaving { register, sp });
     assert_eq!(found(0), returns(None, 0x7020));
     assert_eq!(found(2), returns(Some(10), 0x7018));
     assert_eq!(found(7), returns(Some(10), 0x7000));
@@ -224,8 +225,36 @@ fn frames_are_seen_coming_and_arguments_going() {
     // pop %rcx; add %rdx,%rsp; push %rcx; ret
     let code = [0x59, 0x48, 0x01, 0xd4, 0x51, 0xc3];
     let known = |number| Some(if number == 7 { 0x7000 } else { 0x20 });
-    let found = freeing(AT, known, &mut reader(&code));
+    let found = leaving(AT, known, &mut reader(&code));
     assert_eq!(found, returns(None, 0x7028));
+}
+
+#[test]
+fn an_address_that_a_register_holds_is_returned_to_behind_pushes_for_others() {
+    // 0: push %rbp; 1: mov %rsp,%rbp; 4: push %r12; 6: mov %rsp,%r10; 9: cmp %r11,%r10;
+    // c: jb; 12: push %r15; 14: mov %rdx,%rax; 17: ret
+    let code = [
+        0x55, 0x48, 0x89, 0xe5, 0x41, 0x54, 0x49, 0x89, 0xe2, 0x4d, 0x39, 0xda, 0x0f, 0x82, 1, 0,
+        0, 0, 0x41, 0x57, 0x48, 0x89, 0xd0, 0xc3,
+    ];
+    let known = |number| Some(if number == 7 { 0x7000 } else { 0x20 });
+    let found = |code: &[u8], from: u64| leaving(AT + from, known, &mut reader(code));
+    let returns = |sp| {
+        let register = Some(15);
+        Some(Leaving { register, sp })
+    };
+    assert_eq!(found(&code, 4), returns(0x6ff8));
+    assert_eq!(found(&code, 6), returns(0x7000));
+    assert_eq!(found(&code, 0x12), returns(0x7000));
+    // The frame is not made yet; nothing is pushed any more.
+    assert_eq!(found(&code, 1), None);
+    assert_eq!(found(&code, 0x14), None);
+    // The register does not hold it yet: mov %r10,%r15.
+    let later = [&[0x4d, 0x89, 0xd7], &code[0x12..]].concat();
+    assert_eq!(found(&later, 0), None);
+    // call in between.
+    let calls = [&[0xe8, 0, 0, 0, 0], &code[0x12..]].concat();
+    assert_eq!(found(&calls, 0), None);
 }
 
 #[test]
@@ -263,7 +292,7 @@ fn any_bytes_come_to_an_end() {
             ends_all(machine, AT, &mut reader(&code));
             will_make_frame(machine, AT, &mut reader(&code));
         }
-        freeing(AT, |_| Some(u64::MAX), &mut reader(&code));
+        leaving(AT, |_| Some(u64::MAX), &mut reader(&code));
     }
     // A jump to itself.
     assert_eq!(at(&[0xeb, 0xfe], Wanted::Exact(AT + 2)), None);
