@@ -167,7 +167,12 @@ fn coroutines_and_generators_are_in_the_stacks() {
         }
     }
     let [awaiting, generating] = whole;
-    assert!(awaiting > 300 && generating > 100, "{whole:?} of {all}");
+    // Of the time that the program had, which was shared with what ran beside it.
+    assert!(all > 200, "{all}");
+    assert!(
+        awaiting * 8 > all && generating * 24 > all,
+        "{whole:?} of {all}"
+    );
     assert!(known > all * 9 / 10, "{known} of {all}");
 }
 

@@ -95,6 +95,8 @@ fn the_recorder_becomes_the_user_once_it_records() {
             .arg("-o")
             .arg(&file)
             .env_remove("PROF_EMBED_MS")
+            // However busy the machine is.
+            .args(["--embed-time", "20000"])
             .args([
                 "sh",
                 "-c",

@@ -154,6 +154,47 @@ fn what_a_table_leads_to_was_called_by_who_calls_through_it() {
     assert_complete("table-calls", &[text(&program), "600"]);
 }
 
+/// Functions that jump to each other, as those that GHC compiles, were called by who entered
+/// them, however they call C themselves; with symbols and without.
+#[test]
+fn functions_that_jump_were_called_by_who_entered_them() {
+    let test = "functions_that_jump_were_called_by_who_entered_them";
+    let options = ["-O1", "-fomit-frame-pointer"];
+    let Some(stripped) = compiled(
+        &format!("{test}-stripped"),
+        "jumping-calls.c",
+        &[&options[..], &["-s"]].concat(),
+    ) else {
+        return;
+    };
+    assert_complete("jumping-stripped", &[text(&stripped), "600"]);
+    let Some(program) = compiled(test, "jumping-calls.c", &options) else {
+        return;
+    };
+    assert_complete("jumping", &[text(&program), "600"]);
+    let recording = scratch().join("every-kind-jumping.data");
+    let script = prof(&["script", "-F", "ip,sym", "-i", text(&recording)]);
+    let script = script.succeeded("script").text();
+    let (mut first, mut second) = (0, 0);
+    for stack in script.split("\n\n") {
+        let names = stack.lines().filter_map(|line| line.trim().split_once(' '));
+        let mut names = names.map(|(_, name)| name).peekable();
+        let in_c = names.next_if_eq(&"called_in_c").is_some();
+        match names.next() {
+            Some("jump_first") if !in_c => first += 1,
+            Some("jump_second") => second += 1,
+            _ => continue,
+        }
+        let callers: Vec<&str> = names.take(5).collect();
+        let [.., outermost] = &callers[..] else {
+            panic!("{stack}");
+        };
+        let schedules = callers.iter().take(4).all(|&name| name == "schedules");
+        assert!(schedules && *outermost == "main", "{stack}");
+    }
+    assert!(first > 50 && second > 20, "{first} and {second}");
+}
+
 /// Stacks through code that PCRE2 made, which keeps no frame pointer.
 #[test]
 fn compiled_regular_expressions_have_callers() {

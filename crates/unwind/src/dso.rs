@@ -15,6 +15,14 @@ use prof_abi::BuildId;
 use prof_profile::Svma;
 use rustc_hash::FxHashMap;
 
+/// Whether a file has code of GHC.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Haskell {
+    Yes,
+    /// Not as far as it was tried, so many times.
+    Unknown(u8),
+}
+
 /// Most addresses whose rules one dso keeps.
 const MAX_CACHED: usize = 1 << 17;
 
@@ -92,6 +100,8 @@ pub struct UnwindDso {
     greenlet: Option<Option<u64>>,
     /// The interpreter of LuaJIT that was found in the file.
     lua: Option<LuaCode>,
+    /// Whether it has code of GHC.
+    pub(crate) haskell: Haskell,
 }
 
 /// Reads the code of a file.
@@ -144,6 +154,7 @@ impl UnwindDso {
             jit_descriptor: None,
             greenlet: None,
             lua: None,
+            haskell: Haskell::Unknown(0),
         }
     }
 

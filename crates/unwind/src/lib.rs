@@ -30,6 +30,7 @@ mod fallback;
 mod followed;
 mod go;
 mod go_table;
+mod haskell;
 mod image;
 mod leaving;
 mod lua;

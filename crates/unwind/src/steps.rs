@@ -4,11 +4,10 @@ use crate::applied::apply;
 use crate::cursor::{Caller, DsoFrame, Zero, lookup};
 use crate::dso::Rules;
 use crate::go::WithoutFp;
-use crate::made;
 use crate::row::Cfa;
 use crate::{
     CallBefore, CodeAt, Cursor, Machine, Process, Registers, Step, StepBy, Unwinder, fallback,
-    followed, go, leaving, lua, signal_frame, through_fp,
+    followed, go, haskell, leaving, lua, made, signal_frame, through_fp,
 };
 use prof_profile::{Avma, ChainEnd};
 
@@ -232,10 +231,14 @@ impl Unwinder {
         }
         let at = bias.to_svma(cursor.lookup());
         let builtin = self.dsos.get_mut(id).and_then(|it| it.builtin(at));
-        match builtin {
-            Some(start) => followed::in_builtin(self, frame, start, process),
-            None => followed::caller(self, frame, process),
+        if let Some(start) = builtin {
+            return followed::in_builtin(self, frame, start, process);
         }
+        if let Some(found) = haskell::known(self, frame, process) {
+            return found;
+        }
+        followed::caller(self, frame, process)
+            .or_else(|end| haskell::tried(self, frame, process).ok_or(end))
     }
 
     /// The caller of a frame whose maker told how it unwinds. What it tells is
