@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 /// How long a test waits before it fails; never waited for in full by one
 /// that passes.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(240);
 /// Between two looks.
 const PAUSE: Duration = Duration::from_millis(5);
 

@@ -245,7 +245,7 @@ fn find(
     Err(reached)
 }
 
-/// The frame at `pc` if only pops and a return follow: certain without
+/// The frame at `pc` if only pops, loads and a return follow: certain without
 /// knowing the function.
 pub(crate) fn epilogue(machine: Machine, pc: u64, read: &mut impl ReadCode) -> Option<CodeFrame> {
     let mut state = State::entered(pc);
@@ -273,10 +273,9 @@ pub(crate) fn epilogue(machine: Machine, pc: u64, read: &mut impl ReadCode) -> O
             // What looks whether a thread is to stop, as Java's does: the
             // stack is the same whether it goes on here or elsewhere.
             Mnemonic::Cmp | Mnemonic::Test | Mnemonic::Vzeroupper => {}
-            // What Java until 15 looks at, it loads the address of: mov N(%r15),%r10.
-            Mnemonic::Mov
-                if instruction.op0_register() == Register::R10
-                    && instruction.memory_base() == Register::R15 => {}
+            // What Java until 15 looks at, it loads the address of: mov N(%r15),%r10; others
+            // load what they return.
+            Mnemonic::Mov if loads_other(&instruction) => {}
             _ if instruction.flow_control() == FlowControl::ConditionalBranch => {}
             _ => return None,
         }
@@ -284,6 +283,12 @@ pub(crate) fn epilogue(machine: Machine, pc: u64, read: &mut impl ReadCode) -> O
         state.depth?;
     }
     None
+}
+
+/// Whether a move is into a register that has nothing to do with the stack.
+fn loads_other(instruction: &Instruction) -> bool {
+    let target = instruction.op0_register();
+    instruction.op0_kind() == OpKind::Register && !is_sp(target) && !is_fp(target)
 }
 
 /// Instructions before a frame is made, of what looks first whether the

@@ -115,7 +115,10 @@ pub(crate) fn in_builtin(
     {
         return Ok(caller);
     }
-    let frame = Followed::new(unwinder, at);
+    let mut frame = Followed::new(unwinder, at);
+    if let Some(caller) = frame.by_epilogue(process) {
+        return Ok(caller);
+    }
     let (machine, wanted) = (frame.machine(), frame.wanted());
     let dso = frame.unwinder.dsos.get_mut(frame.id);
     let found = dso.and_then(|dso| {

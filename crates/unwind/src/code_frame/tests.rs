@@ -156,6 +156,13 @@ fn an_epilogue_tells_where_it_returns_to() {
     for at in [1, 8, 11] {
         assert_eq!(found(at), sp(0, Some(CallerFp::InRegister)), "{at}");
     }
+    // mov 0x190(%r13),%rax; ret; with %rsp and %rbp in place of %rax.
+    let loads = |target: u8| {
+        let code = [0x49, 0x8b, target, 0x90, 1, 0, 0, 0xc3];
+        epilogue(Machine::X86_64, AT, &mut reader(&code))
+    };
+    assert_eq!(loads(0x85), sp(0, Some(CallerFp::InRegister)));
+    assert_eq!((loads(0xa5), loads(0xad)), (None, None));
 }
 
 #[test]
