@@ -19,8 +19,8 @@ use rustc_hash::FxHashMap;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Haskell {
     Yes,
-    /// Not as far as it was tried, so many times.
-    Unknown(u8),
+    /// Not as far as it was tried, for so much.
+    Unknown(u16),
 }
 
 /// Most addresses whose rules one dso keeps.

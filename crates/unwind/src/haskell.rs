@@ -27,23 +27,26 @@ const RESERVED: u64 = 16384 + 48;
 const MAX_WORDS: u64 = 16;
 /// Bytes of the prologue of `StgRun`, at most.
 const PROLOGUE: u64 = 64;
-/// Frames of a file that are tried before it counts as none of GHC.
-const MAX_TRIED: u8 = 64;
+/// What is spent on frames of a file before it counts as none of GHC, what one costs that
+/// is of other code, and one above which too little was copied.
+const MAX_TRIED: u16 = 1024;
+const OTHER: u16 = 16;
+const CUT: u16 = 1;
 
 /// The caller of a frame that no unwind information covers, if its file is known to have
-/// code of GHC.
+/// code of GHC; `None` of other code in it.
+///
+/// # Errors
+/// If the stack was not copied as far up.
 pub(crate) fn known(
     unwinder: &mut Unwinder,
     frame: DsoFrame<'_>,
     process: &mut impl Process,
-) -> Option<Result<Caller, ChainEnd>> {
-    let state = unwinder.dsos.get_mut(frame.id)?.haskell;
-    (state == Haskell::Yes).then_some(())?;
-    match caller(unwinder, frame, process) {
-        // What the runtime has of C is found as elsewhere.
-        Ok(None) => None,
-        Ok(Some(caller)) => Some(Ok(caller)),
-        Err(end) => Some(Err(end)),
+) -> Result<Option<Caller>, ChainEnd> {
+    let dso = unwinder.dsos.get_mut(frame.id);
+    match dso.is_some_and(|dso| dso.haskell == Haskell::Yes) {
+        true => caller(unwinder, frame, process),
+        false => Ok(None),
     }
 }
 
@@ -53,14 +56,16 @@ pub(crate) fn tried(
     frame: DsoFrame<'_>,
     process: &mut impl Process,
 ) -> Option<Caller> {
-    let state = &mut unwinder.dsos.get_mut(frame.id)?.haskell;
-    match state {
-        Haskell::Unknown(times) if *times < MAX_TRIED => *times += 1,
-        _ => return None,
-    }
-    let found = caller(unwinder, frame, process).ok().flatten()?;
-    unwinder.dsos.get_mut(frame.id)?.haskell = Haskell::Yes;
-    Some(found)
+    let Haskell::Unknown(spent @ 0..MAX_TRIED) = unwinder.dsos.get_mut(frame.id)?.haskell else {
+        return None;
+    };
+    let found = caller(unwinder, frame, process);
+    unwinder.dsos.get_mut(frame.id)?.haskell = match found {
+        Ok(Some(_)) => Haskell::Yes,
+        Ok(None) => Haskell::Unknown(spent + OTHER),
+        Err(_) => Haskell::Unknown(spent + CUT),
+    };
+    found.ok().flatten()
 }
 
 /// The caller of `StgRun`, if it stands where that has it.

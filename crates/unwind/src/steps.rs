@@ -234,11 +234,18 @@ impl Unwinder {
         if let Some(start) = builtin {
             return followed::in_builtin(self, frame, start, process);
         }
-        if let Some(found) = haskell::known(self, frame, process) {
-            return found;
+        let by_runtime = haskell::known(self, frame, process);
+        if let Ok(Some(caller)) = by_runtime {
+            return Ok(caller);
         }
-        followed::caller(self, frame, process)
-            .or_else(|end| haskell::tried(self, frame, process).ok_or(end))
+        followed::caller(self, frame, process).or_else(|end| match (end, by_runtime) {
+            // What is above what was copied may have told it.
+            (ChainEnd::NoUnwindInfo, Err(cut)) => Err(cut),
+            (ChainEnd::NoUnwindInfo | ChainEnd::StackCut, _) => {
+                haskell::tried(self, frame, process).ok_or(end)
+            }
+            _ => Err(end),
+        })
     }
 
     /// The caller of a frame whose maker told how it unwinds. What it tells is
@@ -256,6 +263,8 @@ impl Unwinder {
         if cursor.is_exact()
             && machine == Machine::X86_64
             && let Some(caller) = made::by_epilogue(&cursor.registers, process)
+            && let Some(before) = self.call_before(machine, caller.registers.pc(), process)
+            && before.is_call()
         {
             return Ok(caller);
         }
