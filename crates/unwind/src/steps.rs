@@ -235,8 +235,11 @@ impl Unwinder {
             return followed::in_builtin(self, frame, start, process);
         }
         let by_runtime = haskell::known(self, frame, process);
-        if let Ok(Some(caller)) = by_runtime {
-            return Ok(caller);
+        match by_runtime {
+            Ok(Some(caller)) => return Ok(caller),
+            // No other way leads on from there, and looking for one takes long.
+            Err(cut) if cursor.is_exact() => return Err(cut),
+            _ => {}
         }
         followed::caller(self, frame, process).or_else(|end| match (end, by_runtime) {
             // What is above what was copied may have told it.
