@@ -26,6 +26,7 @@ mod demo;
 mod diff;
 mod dump;
 mod embedded_names;
+mod erlang;
 mod event_attrs;
 mod event_specs;
 mod event_terms;

@@ -177,6 +177,15 @@ impl Links {
             // Interrupted by a signal, not by a call.
             return Proof::Open.into();
         }
+        // What a scheduler of Erlang's machine runs is called once, and never returns.
+        let (told, pid) = (&around.stacks.told_rules, around.state.pid);
+        if told.runs_schedulers(pid, callee.lookup().0) || told.stands_for_others(pid, caller.pc())
+        {
+            return Judged {
+                is_only: true,
+                ..Proof::Shown.into()
+            };
+        }
         let machine = caller.registers().machine();
         let call = {
             let (unwinder, mut process) = around.stacks.at(around.processes, around.state, beyond);

@@ -517,7 +517,7 @@ mod tests {
             head: head.as_ptr() as u64,
             via: None,
             size: 16,
-            next: 8,
+            next: Some(8),
         };
         let wanted = |list: LinkedList| WantedMemory {
             ranges: vec![0..0, list.head..list.head + 8],

@@ -340,7 +340,7 @@ impl CPython {
             head: thread.checked_add(at)?,
             via,
             size: self.layout.frame,
-            next: self.layout.previous,
+            next: Some(self.layout.previous),
         })
     }
 

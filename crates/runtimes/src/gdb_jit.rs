@@ -13,9 +13,12 @@
 //! | 0 | 8+8 | next, previous |
 //! | 16 | 8+8 | address and bytes of the ELF file |
 //!
+//! Erlang's machine has what it knows itself in place of ELF files: [`erlang`].
+//!
 //! Source: "JIT Compilation Interface" of GDB's manual. Nothing in the list is
 //! believed: each look at it reads a bounded part, and goes on the next time.
 
+use crate::erlang::{self, ErlangTold};
 use crate::memory::{Memory, bytes};
 use object::LittleEndian;
 use object::elf::{self, FileHeader64, SectionHeader64, Sym64};
@@ -25,7 +28,7 @@ use std::ops::Range;
 
 /// Most entries that one look reads, and most ELF files.
 const MAX_ENTRIES: usize = 256;
-const MAX_FILES: usize = 16;
+const MAX_FILES: usize = 64;
 /// A look that has read so many bytes of files reads no further file.
 const MAX_BYTES: usize = 1 << 20;
 /// The largest file that is read, bytes.
@@ -49,6 +52,8 @@ pub struct JitObject {
     pub debug_frame: Option<Vec<u8>>,
     /// Its functions in the order of their addresses.
     pub functions: Vec<(Range<u64>, String)>,
+    /// What code of Erlang's machine it is, if that tells of it.
+    pub erlang: Option<ErlangTold>,
 }
 
 /// What changed in the list since the last look.
@@ -148,9 +153,10 @@ impl GdbJit {
 
 impl JitObject {
     /// Reads the file at an address, which takes from `room`; `None` if it is
-    /// not all there, too large or no ELF file of 64 bits.
+    /// not all there, too large, or neither an ELF file of 64 bits nor of Erlang's
+    /// machine.
     fn read((at, size): (u64, u64), room: &mut usize, memory: &mut impl Memory) -> Option<Self> {
-        if !(64..=MAX_FILE).contains(&size) {
+        if !(24..=MAX_FILE).contains(&size) {
             return None;
         }
         let mut file = vec![0; size as usize];
@@ -162,6 +168,9 @@ impl JitObject {
     }
 
     fn parse(file: &[u8], memory: &mut impl Memory) -> Option<Self> {
+        if !file.starts_with(&elf::ELFMAG) {
+            return Self::of_erlang(file, memory);
+        }
         let header = FileHeader64::<LittleEndian>::parse(file).ok()?;
         let order = header.endian().ok()?;
         let sections = header.section_headers(order, file).ok()?;
@@ -195,6 +204,22 @@ impl JitObject {
         object.add_functions(&file);
         object.functions.sort_by_key(|(range, _)| range.start);
         Some(object)
+    }
+
+    /// The same of what Erlang's machine tells.
+    fn of_erlang(file: &[u8], memory: &mut impl Memory) -> Option<Self> {
+        let (told, code, mut functions) = erlang::parse(file, MAX_FUNCTIONS, memory)?;
+        functions.sort_by_key(|(range, _)| range.start);
+        Some(Self {
+            code: if code.is_empty() {
+                Vec::new()
+            } else {
+                vec![code]
+            },
+            functions,
+            erlang: Some(told),
+            ..Self::default()
+        })
     }
 
     /// Adds the functions of the symbol table.

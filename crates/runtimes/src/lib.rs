@@ -30,6 +30,7 @@ mod cold;
 mod coreclr;
 mod cpython;
 mod elf;
+mod erlang;
 mod gdb_jit;
 #[cfg(test)]
 mod hostile;
@@ -42,6 +43,7 @@ mod v8;
 pub use coreclr::{CoreClr, ManagedCode, ManagedName};
 pub use cpython::{CPython, Part as PythonPart};
 pub use elf::loaded_at;
+pub use erlang::{ErlangMain, ErlangTold};
 pub use gdb_jit::{GdbJit, JitChanges, JitObject};
 pub use hotspot::{HotSpot, RuntimeCode};
 pub use jitdump::{DumpedCode, JitDumpTail, ReadAt, Unwinding};

@@ -15,10 +15,10 @@ pub struct LinkedList {
     pub head: u64,
     /// If given, that stands so many bytes behind the address there.
     pub via: Option<u64>,
-    /// Bytes of each that are wanted, and where in them the address of the next stands.
+    /// Bytes of each that are wanted.
     pub size: u64,
-    /// See `size`.
-    pub next: u64,
+    /// Where in them the address of the next stands; `None` if there is one only.
+    pub next: Option<u64>,
 }
 
 /// The longest text that is read, bytes.

@@ -32,6 +32,10 @@ const JIT_DESCRIPTOR: &[u8] = b"__jit_debug_descriptor\0";
 /// away from it at its end: `greenlet::UserGreenlet::inner_bootstrap`. What it would return
 /// to is of the stack of whoever started it, who has gone on since.
 const GREENLET: &[u8] = b"_ZN8greenlet12UserGreenlet15inner_bootstrapEP9_greenletP7_object\0";
+/// What Erlang's schedulers run, which goes on to code made at run time.
+const ERLANG_MAIN: &[u8] = b"process_main\0";
+/// What leads to all of them.
+const ERLANG_SCHEDULERS: &[u8] = b"erts_aligned_scheduler_data\0";
 /// The longest function at which a file is entered, bytes.
 const LONGEST_ENTRY: u64 = 256;
 /// Code behind a thread's first call in which the thread ends, bytes.
@@ -98,6 +102,7 @@ pub struct UnwindDso {
     /// What was found when it was first asked for.
     jit_descriptor: Option<Option<u64>>,
     greenlet: Option<Option<u64>>,
+    erlang_main: Option<Option<u64>>,
     /// The interpreter of LuaJIT that was found in the file.
     lua: Option<LuaCode>,
     /// Whether it has code of GHC.
@@ -153,6 +158,7 @@ impl UnwindDso {
             eh_returns: FxHashMap::default(),
             jit_descriptor: None,
             greenlet: None,
+            erlang_main: None,
             lua: None,
             haskell: Haskell::Unknown(0),
         }
@@ -174,6 +180,19 @@ impl UnwindDso {
         let image = &self.image;
         let find = || symbols::value_of(image, JIT_DESCRIPTOR);
         self.jit_descriptor.get_or_insert_with(find).map(Svma)
+    }
+
+    /// The address of `erts_aligned_scheduler_data`, a variable that leads to what each
+    /// scheduler of Erlang's machine has, if the file is that machine.
+    pub fn erlang_schedulers(&self) -> Option<Svma> {
+        symbols::value_of(&self.image, ERLANG_SCHEDULERS).map(Svma)
+    }
+
+    /// The address of `process_main`, if the file has Erlang's machine.
+    pub(crate) fn erlang_main(&mut self) -> Option<Svma> {
+        let image = &self.image;
+        let find = || symbols::value_of(image, ERLANG_MAIN);
+        self.erlang_main.get_or_insert_with(find).map(Svma)
     }
 
     /// Approximate memory it takes, in bytes: cached pieces of the file, looked-up

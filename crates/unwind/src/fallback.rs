@@ -55,7 +55,7 @@ pub(crate) fn caller(
 /// The caller by the next return in the code of a compiler that keeps no frame
 /// pointer (PCRE2's, Ruby's, mono's): the word where that finds its address must
 /// follow a call. The frame pointer may be that of a frame further out.
-fn by_next_return(
+pub(crate) fn by_next_return(
     unwinder: &mut Unwinder,
     cursor: &Cursor,
     process: &mut impl Process,

@@ -9,7 +9,7 @@
 //! `.eh_frame` without one, `.debug_frame`, the shape of linkage stubs; in
 //! files without any, the code of x86 functions, followed from the call that
 //! goes to them or on to all of its returns; in code made at run time unwind
-//! information that its maker tells ([`Process::told_rules`]), what its runtime tells
+//! information that its maker tells ([`Process::told`]), what its runtime tells
 //! of it ([`Process::runtime_code`], [`Process::lua_trace`]), or frame pointers. All registers are kept, not only
 //! stack and frame pointer, so frames whose CFA hangs on another one
 //! (realigned stacks, signal frames) unwind too.
@@ -25,6 +25,7 @@ mod code_frame;
 mod cursor;
 mod dso;
 mod eh_return;
+mod erlang;
 mod expression;
 mod fallback;
 mod followed;
@@ -53,7 +54,7 @@ pub use code_frame::{is_straight, keeps_on_stack};
 pub use cursor::{Base, Cursor, FpFrom, Step, StepBy, Zero};
 pub use dso::{UnwindDso, UnwindDsos};
 pub use image::{ImageError, Layout};
-pub use memory::{CodeAt, Process, StackDump, UnwindDsoId};
+pub use memory::{CodeAt, Erlang, Process, StackDump, Told, UnwindDsoId};
 pub use registers::{Machine, Registers};
 pub use source::{FileSource, Source};
 pub use unwinder::{FunctionAt, Unwinder};

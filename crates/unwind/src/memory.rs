@@ -2,7 +2,8 @@
 //! memory holds.
 
 use prof_profile::{Avma, Bias};
-use prof_runtimes::{LuaJitTrace, LuaJitVm, RuntimeCode};
+use prof_runtimes::{ErlangMain, LuaJitTrace, LuaJitVm, RuntimeCode};
+use std::ops::Range;
 
 /// A handle to a dso of a [`UnwindDsos`](crate::UnwindDsos).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -26,6 +27,28 @@ pub enum CodeAt {
     Nothing,
 }
 
+/// How frames of one machine of Erlang are.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Erlang {
+    /// All functions keep a frame pointer.
+    pub has_frame_pointers: bool,
+    /// The code of schedulers.
+    pub main: Option<ErlangMain>,
+    /// Code that is returned to without a call before it.
+    pub returned_to: Range<u64>,
+    /// In that, where a process goes that is done.
+    pub exits: Vec<Range<u64>>,
+}
+
+/// What the maker of code tells of how it unwinds.
+#[derive(Debug, Clone, Copy)]
+pub enum Told<'a> {
+    /// Unwind information: where it is, and the live address minus that in it.
+    Rules(UnwindDsoId, Bias),
+    /// It is Erlang's code, whose frames are made so.
+    Erlang(&'a Erlang),
+}
+
 /// A process at the time of a sample.
 pub trait Process {
     /// What is at `pc`.
@@ -38,9 +61,13 @@ pub trait Process {
     /// Reads code that is not in a dso; how many bytes are there.
     fn code(&mut self, at: Avma, out: &mut [u8]) -> usize;
 
-    /// Unwind information that its maker told of the code at `pc`, which is in
-    /// no file: where it is, and the live address minus that in it.
-    fn told_rules(&mut self, _pc: Avma) -> Option<(UnwindDsoId, Bias)> {
+    /// What its maker told of the code at `pc`, which is in no file.
+    fn told(&mut self, _pc: Avma) -> Option<Told<'_>> {
+        None
+    }
+
+    /// Where the function at `pc` is in code that is in no file, if its maker told.
+    fn told_function(&mut self, _pc: Avma) -> Option<Range<u64>> {
         None
     }
 

@@ -6,8 +6,8 @@ use crate::dso::Rules;
 use crate::go::WithoutFp;
 use crate::row::Cfa;
 use crate::{
-    CallBefore, CodeAt, Cursor, Machine, Process, Registers, Step, StepBy, Unwinder, fallback,
-    followed, go, haskell, leaving, lua, made, signal_frame, through_fp,
+    CallBefore, CodeAt, Cursor, Machine, Process, Registers, Step, StepBy, Told, Unwinder, erlang,
+    fallback, followed, go, haskell, leaving, lua, made, signal_frame, through_fp,
 };
 use prof_profile::{Avma, ChainEnd};
 
@@ -309,9 +309,19 @@ impl Unwinder {
         let machine = cursor.registers.machine();
         let place = process.place(cursor.lookup());
         if place == CodeAt::Anonymous
-            && let Some((id, bias)) = process.told_rules(cursor.lookup())
+            && let Some(told) = process.told(cursor.lookup())
         {
-            return self.by_told(DsoFrame { cursor, id, bias }, process);
+            match told {
+                Told::Rules(id, bias) => {
+                    return self.by_told(DsoFrame { cursor, id, bias }, process);
+                }
+                Told::Erlang(erlang) => {
+                    let frames = (erlang.has_frame_pointers, erlang.main);
+                    if let Some(caller) = erlang::caller(self, cursor, frames, process) {
+                        return caller;
+                    }
+                }
+            }
         }
         match place {
             CodeAt::Dso { id, bias } => {

@@ -169,6 +169,9 @@ impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
             self.note_reached(sample.tid, decided.end == ChainEnd::Root, has_pieces);
         }
         self.tell_other_stack(sample, &found.frames, &mut decided);
+        let ids = (sample.state.pid, sample.tid);
+        let is_cut = matches!(decided.end, ChainEnd::StackCut | ChainEnd::Unproven);
+        self.want_erlang(ids, (&found.frames, is_cut));
         out.clear();
         self.name(sample, &found.frames, &mut out.inner);
         out.outer.append(&mut found.shared);
@@ -216,7 +219,9 @@ impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
 
     /// Whether frames of a process have names that their runtime knows.
     fn names_frames(&self, pid: i32) -> bool {
-        self.stacks.runtimes.has_any(pid) || self.stacks.told_rules.names_functions(pid)
+        let told = &self.stacks.told_rules;
+        let is_told = told.names_functions(pid) || told.is_erlang(pid);
+        self.stacks.runtimes.has_any(pid) || is_told
     }
 
     /// Unwinds a sample into `found`, and takes down what lay beyond its

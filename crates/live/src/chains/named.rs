@@ -257,7 +257,7 @@ impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
     ) {
         out.extend(frames.iter().map(|frame| frame.pc));
         let pid = sample.state.pid;
-        self.name_told(sample, frames);
+        self.name_told(sample, frames, out);
         self.name_managed(sample, frames);
         self.name_scripts(sample, frames, out);
         if !self.stacks.runtimes.has(pid) {
@@ -336,17 +336,46 @@ impl<F: OpenFile, M: TargetMemory> Chains<F, M> {
         }
     }
 
-    /// Tells the names of functions of which a process tells debuggers.
-    fn name_told(&mut self, sample: &ThreadSample<'_>, frames: &[FrameAt]) {
-        let (processes, pid) = (sample.processes, sample.state.pid);
-        let process = (pid, processes.versions(pid).1);
-        if !self.stacks.told_rules.names_functions(pid) || self.names.has_map(process, &self.memory)
-        {
+    /// Asks for what tells which Erlang process a scheduler runs, whose chain may have
+    /// been cut.
+    pub(super) fn want_erlang(
+        &mut self,
+        (pid, tid): (i32, i32),
+        (frames, is_cut): (&[FrameAt], bool),
+    ) {
+        let now = (tid, self.drain);
+        if !is_cut && self.wanted.knows_also(now) {
             return;
         }
-        for (index, frame) in frames.iter().enumerate() {
+        let mut memory = Now {
+            memory: &self.memory,
+            pid,
+        };
+        let told = &mut self.stacks.told_rules;
+        let frames = frames.iter().map(|frame| (frame.pc, frame.slot));
+        if let Some(wanted) = told.of_scheduler((pid, tid), (frames, is_cut), &mut memory) {
+            self.wanted.also(now, wanted);
+        }
+    }
+
+    /// Tells the names of functions of which a process tells debuggers.
+    fn name_told(&mut self, sample: &ThreadSample<'_>, frames: &[FrameAt], out: &mut [u64]) {
+        let (processes, pid) = (sample.processes, sample.state.pid);
+        let process = (pid, processes.versions(pid).1);
+        let told = &self.stacks.told_rules;
+        let is_erlang = told.is_erlang(pid);
+        let names_functions = told.names_functions(pid);
+        if !is_erlang && !names_functions {
+            return;
+        }
+        let has_names = !names_functions || self.names.has_map(process, &self.memory);
+        for ((index, frame), out) in frames.iter().enumerate().zip(out) {
             let at = frame.pc.wrapping_sub(u64::from(index > 0));
-            if let Some((range, name)) = self.stacks.told_rules.function(pid, at) {
+            if is_erlang && index > 0 && told.stands_for_others(pid, frame.pc) {
+                if let Some(address) = self.names.told_as(process, (JIT, IN_HEAP)) {
+                    *out = address + 1;
+                }
+            } else if !has_names && let Some((range, name)) = told.function(pid, at) {
                 self.names.tell(process, range, (JIT, name));
             }
         }

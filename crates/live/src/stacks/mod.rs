@@ -11,6 +11,7 @@ mod made_code;
 mod managed;
 mod places;
 mod runtimes;
+mod schedulers;
 mod scripts;
 mod told_rules;
 
@@ -28,8 +29,9 @@ use crate::processes::Processes;
 use made_code::MadeCode;
 use places::{Most, Places};
 use prof_perfdata::{Sample, WaitWord};
-use prof_profile::{Avma, Bias, ChainEnd, StackSource};
-use prof_unwind::{Cursor, Machine, Process, Registers, StackDump, Step, Unwinder};
+use prof_profile::{Avma, ChainEnd, StackSource};
+use prof_unwind::{Cursor, Machine, Process, Registers, StackDump, Step, Told, Unwinder};
+use std::ops::Range;
 use told_rules::Sources;
 
 /// Reads stack memory beyond the piece copied with the sample.
@@ -151,7 +153,8 @@ impl<F: OpenFile> StackUnwinder<F> {
             Some(true) => {
                 let mut sources = Sources::of(processes, pid);
                 if sources.makes_code {
-                    sources.lists = self.places.jit_descriptors(files, (processes, pid));
+                    let descriptors = self.places.jit_descriptors(files, (processes, pid));
+                    (sources.lists, sources.schedulers) = descriptors;
                 }
                 let open = &mut self.places.open;
                 self.told_rules
@@ -276,8 +279,13 @@ impl<B: Beyond, F> Process for AtSample<'_, B, F> {
         self.made_code.read(at, out, self.beyond)
     }
 
-    fn told_rules(&mut self, pc: Avma) -> Option<(prof_unwind::UnwindDsoId, Bias)> {
+    fn told(&mut self, pc: Avma) -> Option<Told<'_>> {
         self.told_rules.at(self.state.pid, pc)
+    }
+
+    fn told_function(&mut self, pc: Avma) -> Option<Range<u64>> {
+        let function = self.told_rules.function(self.state.pid, pc.0);
+        function.map(|(range, _)| range)
     }
 
     fn runtime_code(&mut self, pc: Avma) -> Option<RuntimeCode> {

@@ -203,18 +203,27 @@ impl<F> Places<F> {
         &mut self,
         files: &mut UnwindDsos,
         (processes, pid): (&Processes, i32),
-    ) -> Vec<u64> {
+    ) -> (Vec<u64>, Option<u64>) {
         let space = processes.space(pid, CpuMode::User);
-        let mut found = Vec::new();
+        let (mut found, mut schedulers) = (Vec::new(), None);
         for mapping in space.iter().flat_map(|space| space.iter()) {
             let CodeAt::Dso { id, bias } = self.look_up(processes, pid, mapping.start) else {
                 continue;
             };
-            let svma = files.get_mut(id).and_then(File::jit_descriptor);
-            let at = svma.map(|svma| bias.to_avma(svma).0);
-            found.extend(at.filter(|at| !found.contains(at)));
+            let Some(file) = files.get_mut(id) else {
+                continue;
+            };
+            let Some(svma) = file.jit_descriptor() else {
+                continue;
+            };
+            let at = bias.to_avma(svma).0;
+            if !found.contains(&at) {
+                found.push(at);
+                let of_erlang = file.erlang_schedulers();
+                schedulers = schedulers.or(of_erlang.map(|svma| bias.to_avma(svma).0));
+            }
         }
-        found
+        (found, schedulers)
     }
 
     /// The version of a process's mappings. It is asked for several times for

@@ -7,13 +7,17 @@
 //! the two counts for them.
 
 use super::OpenFile;
+use super::schedulers::Schedulers;
 use crate::address_space::Access;
 use crate::jitdump_name::jitdump_pid;
+use crate::memory::WantedMemory;
 use crate::processes::Processes;
 use prof_abi::CpuMode;
 use prof_profile::{Avma, Bias, DsoKind, Svma};
-use prof_runtimes::{DumpedCode, GdbJit, JitDumpTail, JitObject, Memory, Unwinding};
-use prof_unwind::{UnwindDso, UnwindDsoId, UnwindDsos};
+use prof_runtimes::{
+    DumpedCode, ErlangMain, ErlangTold, GdbJit, JitDumpTail, JitObject, Memory, Unwinding,
+};
+use prof_unwind::{Erlang, Told, UnwindDso, UnwindDsoId, UnwindDsos};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -41,6 +45,8 @@ struct Piece {
     /// Its rules, if it has any, and where they count as standing.
     rules: Option<(UnwindDsoId, Bias)>,
     functions: Functions,
+    /// It is Erlang's.
+    is_erlang: bool,
     /// The entry of a list that told of it; 0 for a jitdump.
     entry: u64,
     /// The drain in which it took the place of other code; 0 if it did not.
@@ -60,6 +66,10 @@ struct Known {
     looked: u64,
     dumps: FxHashMap<u64, Dump>,
     lists: FxHashMap<u64, GdbJit>,
+    /// How frames of Erlang's machine are, if it is one.
+    erlang: Option<Erlang>,
+    /// And its schedulers.
+    schedulers: Option<Schedulers>,
     /// By first address; none overlaps another.
     pieces: BTreeMap<u64, Piece>,
     bytes: usize,
@@ -77,6 +87,8 @@ struct Dump {
 pub(crate) struct ToldRules {
     by_pid: FxHashMap<i32, Known>,
     drain: u64,
+    /// One of them is, or was, a machine of Erlang.
+    has_erlang: bool,
 }
 
 /// Where a process tells of its code.
@@ -88,6 +100,8 @@ pub(super) struct Sources {
     pub(super) makes_code: bool,
     /// Addresses of descriptors of lists.
     pub(super) lists: Vec<u64>,
+    /// Where the address of what Erlang's schedulers have stands.
+    pub(super) schedulers: Option<u64>,
 }
 
 impl Sources {
@@ -113,9 +127,71 @@ impl ToldRules {
         self.drain += 1;
     }
 
-    /// The rules for the code at an address of a process.
-    pub(super) fn at(&self, pid: i32, pc: Avma) -> Option<(UnwindDsoId, Bias)> {
-        self.piece(pid, pc.0)?.rules
+    /// What is told of how the code at an address of a process unwinds.
+    pub(super) fn at(&self, pid: i32, pc: Avma) -> Option<Told<'_>> {
+        let known = self.by_pid.get(&pid)?;
+        let piece = self.piece_of(known, pc.0)?;
+        match (piece.rules, &known.erlang) {
+            (Some((id, bias)), _) => Some(Told::Rules(id, bias)),
+            (None, Some(erlang)) if piece.is_erlang => Some(Told::Erlang(erlang)),
+            _ => None,
+        }
+    }
+
+    /// Whether a process is a machine of Erlang.
+    pub(crate) fn is_erlang(&self, pid: i32) -> bool {
+        let known = self.by_pid.get(&pid);
+        known.is_some_and(|known| known.erlang.is_some())
+    }
+
+    /// Whether a frame stands for those of an Erlang process whose stack was not copied.
+    pub(crate) fn stands_for_others(&self, pid: i32, pc: u64) -> bool {
+        let main = self.erlang_main(pid);
+        main.is_some_and(|main| main.stands_for_others(pc))
+    }
+
+    /// Whether an address is of what Erlang's schedulers run.
+    pub(crate) fn runs_schedulers(&self, pid: i32, pc: u64) -> bool {
+        let main = self.erlang_main(pid);
+        main.is_some_and(|main| (main.start..main.end).contains(&pc))
+    }
+
+    fn erlang_main(&self, pid: i32) -> Option<ErlangMain> {
+        // It is asked for each frame that was not copied.
+        let known = self.has_erlang.then(|| self.by_pid.get(&pid))??;
+        known.erlang.as_ref()?.main
+    }
+
+    /// What of the memory of an Erlang scheduler's thread tells which process it runs, if
+    /// a sample of it was in Erlang's code: addresses of its frames, and where they stand.
+    /// Its chain may have been cut.
+    pub(crate) fn of_scheduler(
+        &mut self,
+        (pid, tid): (i32, i32),
+        (frames, is_cut): (impl DoubleEndedIterator<Item = (u64, u64)> + Clone, bool),
+        memory: &mut impl Memory,
+    ) -> Option<WantedMemory> {
+        let known = self.by_pid.get_mut(&pid)?;
+        let main = known.erlang.as_ref()?.main?;
+        let pieces = &known.pieces;
+        let is_code = |pc: u64| {
+            let piece = pieces.range(..=pc).next_back();
+            piece.is_some_and(|(_, piece)| pc < piece.end && piece.is_erlang)
+        };
+        frames.clone().any(|(pc, _)| is_code(pc)).then_some(())?;
+        let is_cut = is_cut
+            && frames
+                .clone()
+                .next_back()
+                .is_some_and(|(pc, _)| is_code(pc));
+        // What follows stands where the room for its registers ends.
+        let mut outer = frames.skip_while(|&(pc, _)| !main.stands_for_others(pc));
+        let below = outer.nth(1).and_then(|(_, slot)| main.below(slot));
+        let schedulers = known.schedulers.as_mut()?;
+        if is_cut {
+            schedulers.was_too_little();
+        }
+        schedulers.wanted((tid, below), main, is_code, memory)
     }
 
     /// The function at an address, as debuggers are told.
@@ -133,8 +209,11 @@ impl ToldRules {
     }
 
     fn piece(&self, pid: i32, pc: u64) -> Option<&Piece> {
-        let pieces = &self.by_pid.get(&pid)?.pieces;
-        let (_, piece) = pieces.range(..=pc).next_back()?;
+        self.piece_of(self.by_pid.get(&pid)?, pc)
+    }
+
+    fn piece_of<'a>(&self, known: &'a Known, pc: u64) -> Option<&'a Piece> {
+        let (_, piece) = known.pieces.range(..=pc).next_back()?;
         (pc < piece.end && piece.replaced != self.drain).then_some(piece)
     }
 
@@ -177,6 +256,9 @@ impl ToldRules {
             known.lists.entry(at).or_insert_with(|| GdbJit::new(at));
         }
         known.lists.retain(|at, _| sources.lists.contains(at));
+        if known.schedulers.is_none() {
+            known.schedulers = sources.schedulers.map(Schedulers::new);
+        }
     }
 
     /// Reads what is new.
@@ -186,6 +268,7 @@ impl ToldRules {
             known.drop_gone(drain, files);
             known.read_dumps(drain, files);
             known.read_lists(drain, files, memory);
+            self.has_erlang |= known.erlang.is_some();
         }
     }
 
@@ -298,6 +381,10 @@ impl Known {
             }
             false => Functions::default(),
         };
+        let is_erlang = object.erlang.is_some();
+        if let Some(told) = object.erlang {
+            self.add_erlang(told, object.code.first());
+        }
         for (number, code) in object.code.into_iter().enumerate() {
             let rules = match (&object.eh_frame, &object.debug_frame) {
                 (Some((at, bytes)), _) => Some((Some(*at), bytes.as_slice())),
@@ -308,6 +395,7 @@ impl Known {
                 end: code.end,
                 rules: rules.and_then(|rules| self.rules(rules, code.start, files)),
                 functions: Arc::clone(&functions),
+                is_erlang,
                 entry,
                 // All share the names.
                 bytes: rules.map_or(0, |(_, bytes)| bytes.len())
@@ -315,6 +403,22 @@ impl Known {
                 ..Piece::default()
             };
             self.add(code.start, piece, drain, files);
+        }
+    }
+
+    /// Adds what Erlang's machine tells of the code here.
+    fn add_erlang(&mut self, told: ErlangTold, code: Option<&Range<u64>>) {
+        let erlang = self.erlang.get_or_insert_default();
+        match told {
+            ErlangTold::Machine {
+                has_frame_pointers, ..
+            } => erlang.has_frame_pointers = has_frame_pointers,
+            ErlangTold::Shared(main) => erlang.main = main,
+            ErlangTold::ReturnedTo { exits } => {
+                erlang.returned_to = code.cloned().unwrap_or_default();
+                erlang.exits = exits;
+            }
+            ErlangTold::Module => {}
         }
     }
 
@@ -356,9 +460,9 @@ impl Known {
 #[cfg(test)]
 mod tests {
     use super::{Known, MAX_PIECES, Piece, ToldRules};
-    use prof_profile::Avma;
+    use prof_profile::{Avma, Bias};
     use prof_runtimes::{DumpedCode, Unwinding};
-    use prof_unwind::UnwindDsos;
+    use prof_unwind::{Told, UnwindDsoId, UnwindDsos};
 
     const PID: i32 = 7;
 
@@ -382,8 +486,15 @@ mod tests {
         }
     }
 
+    fn rules(told: &ToldRules, at: u64) -> Option<(UnwindDsoId, Bias)> {
+        match told.at(PID, Avma(at))? {
+            Told::Rules(id, bias) => Some((id, bias)),
+            Told::Erlang(_) => None,
+        }
+    }
+
     fn has(told: &ToldRules, at: u64) -> bool {
-        told.at(PID, Avma(at)).is_some()
+        rules(told, at).is_some()
     }
 
     #[test]
@@ -417,7 +528,7 @@ mod tests {
     fn code_that_was_moved_has_its_rules_where_it_is_now() {
         let (mut told, mut files) = (ToldRules::default(), UnwindDsos::default());
         drain(&mut told, &mut files, &[(0x100, 0x200, true)]);
-        let (id, _) = told.at(PID, Avma(0x100)).expect("rules");
+        let (id, _) = rules(&told, 0x100).expect("rules");
         let drain = told.drain;
         let known = told.by_pid.get_mut(&PID).expect("it was looked at");
         let moved = DumpedCode {
@@ -425,7 +536,7 @@ mod tests {
             how: Unwinding::AsAt(0x100),
         };
         known.add_dumped(moved, drain, &mut files);
-        let (moved, bias) = told.at(PID, Avma(0x1180)).expect("rules");
+        let (moved, bias) = rules(&told, 0x1180).expect("rules");
         assert_eq!((moved, bias.to_svma(Avma(0x1180)).0), (id, 0x180));
         assert!(!has(&told, 0x100));
     }

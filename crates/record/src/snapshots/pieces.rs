@@ -114,7 +114,7 @@ impl<G: Fn(Option<Vec<u8>>, usize) -> Vec<u8>> Followed<'_, G> {
                 break;
             }
             self.ensure(object, list.size, pieces)?;
-            object = self.word(object.checked_add(list.next)?, pieces)?;
+            object = self.word(object.checked_add(list.next?)?, pieces)?;
         }
         Some(())
     }
