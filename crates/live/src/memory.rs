@@ -264,6 +264,10 @@ impl<M: TargetMemory> Beyond for CopiedAndLive<'_, M> {
         then.or_else(|| self.live.word(address, size))
     }
 
+    fn word_then(&mut self, address: u64, size: u8) -> Option<u64> {
+        self.copied.beyond_dump(address, size)
+    }
+
     fn code(&mut self, at: Avma, out: &mut [u8]) -> usize {
         self.live.code(at, out)
     }
@@ -279,6 +283,10 @@ pub(super) struct CopiedAndCode<'a, M> {
 impl<M: TargetMemory> Beyond for CopiedAndCode<'_, M> {
     fn word(&mut self, address: u64, size: u8) -> Option<u64> {
         self.copied.beyond_dump(address, size)
+    }
+
+    fn word_then(&mut self, address: u64, size: u8) -> Option<u64> {
+        self.word(address, size)
     }
 
     fn code(&mut self, at: Avma, out: &mut [u8]) -> usize {

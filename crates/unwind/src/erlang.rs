@@ -84,7 +84,8 @@ pub(crate) fn caller(
             return Some(Ok(caller));
         }
     }
-    Some(by_values(unwinder, registers, own, process))
+    let word = |process: &mut _, at| Process::word(process, at, 8);
+    Some(by_values(unwinder, (registers, own), word, process))
 }
 
 /// Bytes of the frame of a function that has just made it, and called nothing since: what
@@ -178,7 +179,8 @@ fn is_left(code: &[u8], at: u64) -> bool {
     is_left
 }
 
-/// The caller of a frame that has called C, if what the process has on its stack is known.
+/// The caller of a frame that has called C, if what the process had on its stack is known.
+/// How deep that was, no word tells that stayed: all of it has to be of the sample's time.
 fn of_process(
     unwinder: &mut Unwinder,
     cursor: &Cursor,
@@ -188,13 +190,14 @@ fn of_process(
     let mut registers = *cursor.registers();
     let sp = own_stack(unwinder, cursor, process)?;
     registers.set(Machine::X86_64.sp(), sp);
-    match by_values(unwinder, &registers, 0, process) {
+    let word = |process: &mut _, at| Process::word_then(process, at, 8);
+    match by_values(unwinder, (&registers, 0), word, process) {
         // Found by way of memory, which may have changed the next time.
         Ok(mut caller) => {
             caller.base = Base::Other;
             // Each is saved below a return address.
             let saved = caller.slot.filter(|_| has_frame_pointers);
-            if let Some(fp) = saved.and_then(|slot| process.word(slot.checked_sub(8)?, 8)) {
+            if let Some(fp) = saved.and_then(|slot| process.word_then(slot.checked_sub(8)?, 8)) {
                 caller.registers.set(Machine::X86_64.fp(), fp);
             }
             Some(Ok(caller))
@@ -228,7 +231,7 @@ fn own_stack(unwinder: &Unwinder, cursor: &Cursor, process: &mut impl Process) -
                 .flatten(),
             (Register::R13, Register::None) => {
                 let at = registers.known(R13)?;
-                process.word(at.checked_add(instruction.memory_displacement64())?, 8)
+                process.word_then(at.checked_add(instruction.memory_displacement64())?, 8)
             }
             _ => None,
         };
@@ -236,17 +239,18 @@ fn own_stack(unwinder: &Unwinder, cursor: &Cursor, process: &mut impl Process) -
     None
 }
 
-/// The caller by the first return address above so many bytes from the stack pointer on.
-fn by_values(
+/// The caller by the first return address above so many bytes from the stack pointer on,
+/// as `word` reads them.
+fn by_values<P: Process>(
     unwinder: &Unwinder,
-    registers: &Registers,
-    own: u64,
-    process: &mut impl Process,
+    (registers, own): (&Registers, u64),
+    word: impl Fn(&mut P, u64) -> Option<u64>,
+    process: &mut P,
 ) -> Result<Caller, ChainEnd> {
     for index in own / 8..MAX_WORDS {
         let slot = registers.sp().checked_add(index * 8);
         let slot = slot.ok_or(ChainEnd::NoUnwindInfo)?;
-        let word = process.word(slot, 8).ok_or(ChainEnd::StackCut)?;
+        let word = word(process, slot).ok_or(ChainEnd::StackCut)?;
         // 0 is what no value is.
         if word & TAG != 0 || word == 0 {
             continue;
@@ -365,24 +369,34 @@ mod tests {
     };
 
     /// A machine whose code is at [`CODE`]: one function in each 256 bytes.
-    struct Fake(FakeProcess, Erlang);
+    struct Fake {
+        memory: FakeProcess,
+        erlang: Erlang,
+        /// What was copied with the sample ends here.
+        copied: u64,
+    }
 
     impl Process for Fake {
         fn place(&mut self, pc: Avma) -> CodeAt {
-            self.0.place(pc)
+            self.memory.place(pc)
         }
 
         fn word(&mut self, address: u64, size: u8) -> Option<u64> {
-            self.0.word(address, size)
+            self.memory.word(address, size)
+        }
+
+        fn word_then(&mut self, address: u64, size: u8) -> Option<u64> {
+            let is_copied = address < self.copied;
+            is_copied.then(|| self.word(address, size)).flatten()
         }
 
         fn code(&mut self, at: Avma, out: &mut [u8]) -> usize {
-            self.0.code(at, out)
+            self.memory.code(at, out)
         }
 
         fn told(&mut self, pc: Avma) -> Option<Told<'_>> {
-            let is_code = self.0.place(pc) == CodeAt::Anonymous;
-            is_code.then_some(Told::Erlang(&self.1))
+            let is_code = self.memory.place(pc) == CodeAt::Anonymous;
+            is_code.then_some(Told::Erlang(&self.erlang))
         }
 
         fn told_function(&mut self, pc: Avma) -> Option<Range<u64>> {
@@ -402,7 +416,11 @@ mod tests {
             exits: std::iter::once(EXIT..EXIT + 0x20).collect(),
         };
         let code = [&calls[..], code].concat();
-        Fake(FakeProcess::with_code(words.to_vec(), &code), erlang)
+        Fake {
+            memory: FakeProcess::with_code(words.to_vec(), &code),
+            erlang,
+            copied: u64::MAX,
+        }
     }
 
     fn chain(registers: Registers, process: &mut Fake) -> (Vec<u64>, ChainEnd) {
@@ -491,8 +509,14 @@ mod tests {
                 (&[0x440, 0x140][..], ChainEnd::Root)
             );
         }
-        // It was not read: one frame stands for all.
+        // It is of a later look, or was not read: one frame stands for all.
         let stand_in = MAIN.stand_in() - CODE;
+        for copied in [STACK + 16, STACK] {
+            let mut process = fake(&words, &[(0x442, by_process)], false);
+            process.copied = copied;
+            let (found, _) = chain(registers, &mut process);
+            assert_eq!(found, [0x440, stand_in]);
+        }
         words[8 + OWN as usize / 8] = 0x1234_5678;
         let (found, end) = chain(registers, &mut fake(&words, &[(0x442, by_process)], false));
         assert_eq!(

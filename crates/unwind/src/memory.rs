@@ -58,6 +58,11 @@ pub trait Process {
     /// known for the time of the sample.
     fn word(&mut self, address: u64, size: u8) -> Option<u64>;
 
+    /// The same, if it was copied then, and is not of a later look.
+    fn word_then(&mut self, address: u64, size: u8) -> Option<u64> {
+        self.word(address, size)
+    }
+
     /// Reads code that is not in a dso; how many bytes are there.
     fn code(&mut self, at: Avma, out: &mut [u8]) -> usize;
 

@@ -40,6 +40,11 @@ pub trait Beyond {
     /// the time of the sample.
     fn word(&mut self, address: u64, size: u8) -> Option<u64>;
 
+    /// The same, if it was copied then.
+    fn word_then(&mut self, _address: u64, _size: u8) -> Option<u64> {
+        None
+    }
+
     /// Copies code that is in no file; how many bytes.
     fn code(&mut self, at: Avma, out: &mut [u8]) -> usize;
 }
@@ -272,6 +277,13 @@ impl<B: Beyond, F> Process for AtSample<'_, B, F> {
             .dump
             .word(address, size)
             .or_else(|| self.beyond.word(address, size))
+    }
+
+    fn word_then(&mut self, address: u64, size: u8) -> Option<u64> {
+        let beyond = &mut *self.beyond;
+        let dump = &self.state.dump;
+        dump.word(address, size)
+            .or_else(|| beyond.word_then(address, size))
     }
 
     fn code(&mut self, at: Avma, out: &mut [u8]) -> usize {
