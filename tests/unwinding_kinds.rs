@@ -175,7 +175,7 @@ fn functions_that_jump_were_called_by_who_entered_them() {
     let recording = scratch().join("every-kind-jumping.data");
     let script = prof(&["script", "-F", "ip,sym", "-i", text(&recording)]);
     let script = script.succeeded("script").text();
-    let (mut first, mut second) = (0, 0);
+    let (mut first, mut second, mut cut) = (0, 0, 0);
     for stack in script.split("\n\n") {
         let names = stack.lines().filter_map(|line| line.trim().split_once(' '));
         let mut names = names.map(|(_, name)| name).peekable();
@@ -186,13 +186,17 @@ fn functions_that_jump_were_called_by_who_entered_them() {
             _ => continue,
         }
         let callers: Vec<&str> = names.take(5).collect();
-        let [.., outermost] = &callers[..] else {
-            panic!("{stack}");
-        };
-        let schedules = callers.iter().take(4).all(|&name| name == "schedules");
-        assert!(schedules && *outermost == "main", "{stack}");
+        let expected = ["schedules", "schedules", "schedules", "schedules", "main"];
+        assert_eq!(
+            callers,
+            expected.get(..callers.len()).unwrap_or_default(),
+            "{stack}"
+        );
+        cut += usize::from(callers.len() < expected.len());
     }
     assert!(first > 50 && second > 20, "{first} and {second}");
+    // Beside other programs the first ones come too late.
+    assert!(cut * 20 <= first + second, "{cut} of {first} and {second}");
 }
 
 /// Stacks through code that PCRE2 made, which keeps no frame pointer.
