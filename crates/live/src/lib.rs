@@ -71,7 +71,9 @@ pub use alive::user_of;
 pub use files::LiveFiles;
 pub use jitdump_name::jitdump_pid;
 pub use left_out::{FEWEST_FRAMES, MOST_FRAMES, is_left_out};
-pub use mapped_dsos::{Inode, MappedDso, MappedDsoId, MappedDsos, is_anonymous, runtime_function};
+pub use mapped_dsos::{
+    Inode, MappedDso, MappedDsoId, MappedDsos, is_anonymous, runtime_function, without_stand_ins,
+};
 pub use memory::{MemorySnapshot, TargetMemory, WantedMemory};
 pub use processes::{ForkEvent, MapEvent, Processes};
 pub use prof_runtimes::LinkedList;

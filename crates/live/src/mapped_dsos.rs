@@ -130,6 +130,28 @@ pub fn runtime_function(path: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((runtime, name))
 }
 
+/// What stands for the slash before a number of arguments in the name of such a mapping:
+/// other tools show of a mapping what is behind the last one, and a function of Erlang is
+/// `lists:reverse/2`. Folders keep theirs: they are to be found where nobody may see them.
+const SLASH: &str = "\u{2215}";
+
+/// The name of a mapping that tells a function. `runtime` is `[java] ` or its like.
+pub(crate) fn mapping_of(runtime: &str, function: &str) -> String {
+    match function.rsplit_once('/') {
+        Some((name, arguments))
+            if !arguments.is_empty() && arguments.bytes().all(|it| it.is_ascii_digit()) =>
+        {
+            format!("{runtime}{name}{SLASH}{arguments}")
+        }
+        _ => format!("{runtime}{function}"),
+    }
+}
+
+/// The name of a function as it was before it became that of a mapping.
+pub fn without_stand_ins(name: &str) -> String {
+    name.replace(SLASH, "/")
+}
+
 /// What a mapping's recorded name stands for in a process.
 pub(crate) fn user_kind(path: &[u8]) -> DsoKind {
     let starts = |prefix: &[u8]| path.starts_with(prefix);
@@ -171,6 +193,7 @@ pub(crate) fn guest_path(path: &[u8]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::{kernel_kind, user_kind};
+    use super::{mapping_of, runtime_function, without_stand_ins};
     use prof_profile::DsoKind;
 
     #[test]
@@ -186,5 +209,21 @@ mod tests {
             kernel_kind(b"[ext4]"),
             (DsoKind::KernelModule, b"[ext4]".to_vec())
         );
+    }
+
+    #[test]
+    fn what_other_tools_show_of_a_function_is_all_of_its_name() {
+        let with_folder = "run:/home/ann/a.py";
+        assert_eq!(
+            mapping_of("[python] ", with_folder),
+            "[python] run:/home/ann/a.py"
+        );
+        let name = "'Elixir.Enum':map/2";
+        let mapping = mapping_of("[jit] ", name);
+        assert!(!mapping.contains('/'), "{mapping}");
+        let (runtime, told) = runtime_function(mapping.as_bytes()).expect("a function");
+        assert_eq!(runtime, b"[jit]");
+        let told = std::str::from_utf8(told).expect("UTF-8");
+        assert_eq!(without_stand_ins(told), name);
     }
 }

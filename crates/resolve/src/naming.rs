@@ -195,7 +195,7 @@ impl Search<'_> {
             Source::Itself => {
                 let name = prof_live::runtime_function(&dso.path);
                 let name = name.map_or(dso.path.as_slice(), |(_, name)| name);
-                let name = String::from_utf8_lossy(name);
+                let name = prof_live::without_stand_ins(&String::from_utf8_lossy(name));
                 each(&|_| named_by_itself(&name))
             }
             Source::None(reason) => each(&|_| Lookup::unnamed(*reason)),

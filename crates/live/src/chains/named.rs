@@ -8,6 +8,7 @@
 
 use super::Chains;
 use crate::known_frame::Known;
+use crate::mapped_dsos::mapping_of;
 use crate::memory::TargetMemory;
 use crate::nearby::words_at;
 use crate::provisional::{EACH, FIRST};
@@ -185,7 +186,7 @@ impl Names {
         self.pending.push(NamedRange {
             start,
             length,
-            path: format!("{runtime}{name}"),
+            path: mapping_of(runtime, name),
         });
     }
 
