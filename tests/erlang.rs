@@ -57,7 +57,7 @@ fn functions_of_erlang_are_in_order_without_a_flag() {
             data,
         ];
         let script = prof(&fields).succeeded("script");
-        let (mut of_ring, mut whole, mut in_c, mut of_process) = (0, 0, 0, 0);
+        let (mut of_ring, mut whole, mut from_c) = (0, 0, 0);
         for stack in script.text().split("\n\n").filter(|it| !it.is_empty()) {
             let number = |line: &str| {
                 let (_, behind) = line.split_once(" ring:f")?;
@@ -74,16 +74,14 @@ fn functions_of_erlang_are_in_order_without_a_flag() {
                 continue;
             };
             of_ring += 1;
-            in_c += usize::from(is_in_c);
             let loops = stack.contains(" ring:loop/1 ");
             whole += usize::from(loops);
-            of_process += usize::from(loops && is_in_c);
+            from_c += usize::from(loops && is_in_c);
             assert!(!loops || *outermost == 1, "{stack}");
         }
-        // 99.9 of 100, and a third in C, with nothing else running.
+        // 99.9 of 100, and 30 to 40 of C, with nothing else running.
         assert!(of_ring >= 300, "{of_ring} stacks");
         assert!(whole * 100 >= of_ring * 95, "{whole} of {of_ring}");
-        let is_read = in_c > 0 && of_process * 2 >= in_c;
-        assert!(is_read, "{of_process} of {in_c} in C");
+        assert!(from_c * 10 >= of_ring, "{from_c} of {of_ring} from C");
     }
 }

@@ -53,8 +53,6 @@ pub enum ErlangTold {
     Machine {
         /// With frame pointers.
         has_frame_pointers: bool,
-        /// Where a process goes that is done.
-        exit: u64,
     },
     /// A module.
     Module,
@@ -168,12 +166,9 @@ pub(crate) fn parse(
         kind if kind == u64::from(OF_MACHINE) => {
             form.at = 8;
             let layout = form.number::<4>()?;
-            form.at = 16;
-            let exit = form.number::<8>()?;
-            let is_known = layout <= 1 && exit != 0 && file.len() <= 64;
+            let is_known = layout <= 1 && file.len() <= 64;
             let told = ErlangTold::Machine {
                 has_frame_pointers: layout == 1,
-                exit,
             };
             is_known.then_some((told, 0..0, Vec::new()))
         }
@@ -193,7 +188,7 @@ pub(crate) fn parse(
                     form.at = form.at.checked_add(8)?;
                     form.text(2)?;
                 }
-                let range = base + start..base + end;
+                let range = base.checked_add(start)?..base.checked_add(end)?;
                 if range.start < range.end && range.end <= code.end && !name.is_empty() {
                     add(&mut functions, range, &String::from_utf8_lossy(name));
                 }
@@ -310,12 +305,8 @@ mod tests {
         machine.extend([0; 8]);
         let mut nothing = Image(Vec::new());
         let told = parse(&machine, 9, &mut nothing).expect("the machine").0;
-        let (has_frame_pointers, exit) = (true, 0x1234);
-        let expected = ErlangTold::Machine {
-            has_frame_pointers,
-            exit,
-        };
-        assert_eq!(told, expected);
+        let has_frame_pointers = true;
+        assert_eq!(told, ErlangTold::Machine { has_frame_pointers });
         let exits = [
             (0x188, 0x1b0, "erts_beamasm:normal_exit/0-CodeInfoPrologue"),
             (0x1b0, 0x200, "erts_beamasm:normal_exit/0"),
@@ -361,5 +352,10 @@ mod tests {
                 let _ = parse(&file, 9, &mut nothing);
             }
         }
+        // Code at the end of all addresses, and functions behind it.
+        let mut file = whole;
+        file[8..16].copy_from_slice(&(u64::MAX - 0x1000).to_le_bytes());
+        file[34 + 4..34 + 8].copy_from_slice(&[0xff; 4]);
+        assert_eq!(parse(&file, 9, &mut nothing), None);
     }
 }

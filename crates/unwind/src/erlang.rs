@@ -159,7 +159,7 @@ fn by_record(unwinder: &Unwinder, cursor: &Cursor, process: &mut impl Process) -
     (is_made && before.is_some_and(CallBefore::is_call)).then_some(())?;
     let mut caller = *registers;
     caller.set_pc(pc);
-    caller.set(Machine::X86_64.sp(), slot + 8);
+    caller.set(Machine::X86_64.sp(), slot.wrapping_add(8));
     caller.set(Machine::X86_64.fp(), fp);
     Some(Caller::found(caller, from, slot))
 }
@@ -275,7 +275,7 @@ fn by_values<P: Process>(
         }
         let mut caller = *registers;
         caller.set_pc(word);
-        caller.set(Machine::X86_64.sp(), slot + 8);
+        caller.set(Machine::X86_64.sp(), slot.wrapping_add(8));
         caller.forget(Machine::X86_64.fp());
         return Ok(Caller {
             base: Base::Stack,
@@ -321,7 +321,7 @@ fn of_scheduler(
     let (slot, pc) = found.ok_or(ChainEnd::Unproven)?;
     let mut caller = *registers;
     caller.set_pc(pc);
-    caller.set(Machine::X86_64.sp(), slot + 8);
+    caller.set(Machine::X86_64.sp(), slot.wrapping_add(8));
     // It never returns, and keeps none of them.
     caller.forget(RBX);
     Ok(Caller {

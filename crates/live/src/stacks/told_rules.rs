@@ -410,9 +410,9 @@ impl Known {
     fn add_erlang(&mut self, told: ErlangTold, code: Option<&Range<u64>>) {
         let erlang = self.erlang.get_or_insert_default();
         match told {
-            ErlangTold::Machine {
-                has_frame_pointers, ..
-            } => erlang.has_frame_pointers = has_frame_pointers,
+            ErlangTold::Machine { has_frame_pointers } => {
+                erlang.has_frame_pointers = has_frame_pointers;
+            }
             ErlangTold::Shared(main) => erlang.main = main,
             ErlangTold::ReturnedTo { exits } => {
                 erlang.returned_to = code.cloned().unwrap_or_default();
