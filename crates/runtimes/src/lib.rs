@@ -31,6 +31,7 @@ mod coreclr;
 mod cpython;
 mod elf;
 mod erlang;
+mod erlang_schedulers;
 mod gdb_jit;
 #[cfg(test)]
 mod hostile;
@@ -44,6 +45,7 @@ pub use coreclr::{CoreClr, ManagedCode, ManagedName};
 pub use cpython::{CPython, Part as PythonPart};
 pub use elf::loaded_at;
 pub use erlang::{ErlangMain, ErlangTold};
+pub use erlang_schedulers::ErlangSchedulers;
 pub use gdb_jit::{GdbJit, JitChanges, JitObject};
 pub use hotspot::{HotSpot, RuntimeCode};
 pub use jitdump::{DumpedCode, JitDumpTail, ReadAt, Unwinding};

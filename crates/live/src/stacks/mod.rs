@@ -11,7 +11,6 @@ mod made_code;
 mod managed;
 mod places;
 mod runtimes;
-mod schedulers;
 mod scripts;
 mod told_rules;
 

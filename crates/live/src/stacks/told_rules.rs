@@ -7,7 +7,6 @@
 //! the two counts for them.
 
 use super::OpenFile;
-use super::schedulers::Schedulers;
 use crate::address_space::Access;
 use crate::jitdump_name::jitdump_pid;
 use crate::memory::WantedMemory;
@@ -15,7 +14,8 @@ use crate::processes::Processes;
 use prof_abi::CpuMode;
 use prof_profile::{Avma, Bias, DsoKind, Svma};
 use prof_runtimes::{
-    DumpedCode, ErlangMain, ErlangTold, GdbJit, JitDumpTail, JitObject, Memory, Unwinding,
+    DumpedCode, ErlangMain, ErlangSchedulers, ErlangTold, GdbJit, JitDumpTail, JitObject, Memory,
+    Unwinding,
 };
 use prof_unwind::{Erlang, Told, UnwindDso, UnwindDsoId, UnwindDsos};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -69,7 +69,7 @@ struct Known {
     /// How frames of Erlang's machine are, if it is one.
     erlang: Option<Erlang>,
     /// And its schedulers.
-    schedulers: Option<Schedulers>,
+    schedulers: Option<ErlangSchedulers>,
     /// By first address; none overlaps another.
     pieces: BTreeMap<u64, Piece>,
     bytes: usize,
@@ -191,7 +191,12 @@ impl ToldRules {
         if is_cut {
             schedulers.was_too_little();
         }
-        schedulers.wanted((tid, below), main, is_code, memory)
+        let process = schedulers.wanted((tid, below), main, is_code, memory)?;
+        Some(WantedMemory {
+            ranges: std::iter::once(process.head..process.head.checked_add(8)?).collect(),
+            pointed: None,
+            list: Some(process),
+        })
     }
 
     /// The function at an address, as debuggers are told.
@@ -257,7 +262,7 @@ impl ToldRules {
         }
         known.lists.retain(|at, _| sources.lists.contains(at));
         if known.schedulers.is_none() {
-            known.schedulers = sources.schedulers.map(Schedulers::new);
+            known.schedulers = sources.schedulers.map(ErlangSchedulers::new);
         }
     }
 

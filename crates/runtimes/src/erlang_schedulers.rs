@@ -15,8 +15,8 @@
 //! with a stack, whenever that is looked at. Where in a process its stack pointer is, the
 //! code of schedulers tells.
 
-use crate::memory::WantedMemory;
-use prof_runtimes::{ErlangMain, LinkedList, Memory};
+use crate::erlang::ErlangMain;
+use crate::memory::{LinkedList, Memory, word};
 use rustc_hash::FxHashMap;
 
 /// The array begins at a multiple of this, and its objects do.
@@ -48,7 +48,7 @@ const MAX_THREADS: usize = 4096;
 
 /// What is known of the schedulers of one machine.
 #[derive(Debug)]
-pub(super) struct Schedulers {
+pub struct ErlangSchedulers {
     /// Where the address of the array stands.
     array: u64,
     /// By thread.
@@ -64,9 +64,9 @@ pub(super) struct Schedulers {
     size: (u64, u32),
 }
 
-impl Schedulers {
+impl ErlangSchedulers {
     /// The schedulers of the array whose address stands here.
-    pub(super) fn new(array: u64) -> Self {
+    pub fn new(array: u64) -> Self {
         Self {
             array,
             objects: FxHashMap::default(),
@@ -79,20 +79,20 @@ impl Schedulers {
     }
 
     /// A stack was longer than what of it was read.
-    pub(super) fn was_too_little(&mut self) {
+    pub fn was_too_little(&mut self) {
         let (size, _) = self.size;
         self.size = ((size * 4).min(MOST_OF_STACK), LONGER);
     }
 
-    /// What to read with the samples of a thread; the stack pointer below its registers if
+    /// Where to read, with the samples of a thread, what its process has on its stack; the stack pointer below its registers if
     /// that was just seen, and whether an address is of Erlang's code.
-    pub(super) fn wanted(
+    pub fn wanted(
         &mut self,
         (tid, below): (i32, Option<u64>),
         main: ErlangMain,
         is_code: impl Fn(u64) -> bool,
         memory: &mut impl Memory,
-    ) -> Option<WantedMemory> {
+    ) -> Option<LinkedList> {
         let stack = main.stack?;
         if !self.objects.contains_key(&tid) {
             let below = below.filter(|_| self.objects.len() < MAX_THREADS)?;
@@ -109,15 +109,11 @@ impl Schedulers {
             0 => (STACK, 0),
             _ => (size, left - 1),
         };
-        Some(WantedMemory {
-            ranges: std::iter::once(at..at.checked_add(8)?).collect(),
-            pointed: None,
-            list: Some(LinkedList {
-                head: at,
-                via: Some(stack),
-                size,
-                next: None,
-            }),
+        Some(LinkedList {
+            head: at,
+            via: Some(stack),
+            size,
+            next: None,
         })
     }
 
@@ -189,13 +185,8 @@ fn has_stack(
     is_code: impl Fn(u64) -> bool,
     memory: &mut impl Memory,
 ) -> Option<()> {
-    let [heap, stack] = {
-        let mut both = [0; 16];
-        let at = process.checked_add(stack)?.checked_sub(8)?;
-        (memory.read(at, &mut both) == both.len()).then_some(())?;
-        let (heap, stack) = both.split_at(8);
-        [heap, stack].map(|it| it.first_chunk().map_or(0, |it| u64::from_le_bytes(*it)))
-    };
+    let at = process.checked_add(stack)?;
+    let (heap, stack) = (word(memory, at.checked_sub(8)?)?, word(memory, at)?);
     let is_heap = heap != 0 && heap.is_multiple_of(8) && stack.is_multiple_of(8);
     (is_heap && stack.checked_sub(heap)? < MOST_HEAP).then_some(())?;
     let mut bytes = [0; FIRST * 8];
@@ -208,15 +199,11 @@ fn has_stack(
     is_code(first).then_some(())
 }
 
-fn word(memory: &mut impl Memory, at: u64) -> Option<u64> {
-    let mut bytes = [0; 8];
-    (memory.read(at, &mut bytes) == 8).then(|| u64::from_le_bytes(bytes))
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{SURE, Schedulers};
-    use prof_runtimes::{ErlangMain, Memory};
+    use super::{ErlangSchedulers, SURE};
+    use crate::erlang::ErlangMain;
+    use crate::memory::tests::Image;
 
     const ARRAY: u64 = 0x1000;
     const OBJECTS: u64 = 0x10_0000;
@@ -232,24 +219,8 @@ mod tests {
         stack: Some(0x58),
     };
 
-    /// Words by address.
-    struct Image(Vec<(u64, Vec<u64>)>);
-
-    impl Memory for Image {
-        fn read(&mut self, address: u64, out: &mut [u8]) -> usize {
-            let piece = self.0.iter().find_map(|(start, words)| {
-                let bytes: Vec<u8> = words.iter().flat_map(|it| it.to_le_bytes()).collect();
-                let at = usize::try_from(address.checked_sub(*start)?).ok()?;
-                bytes
-                    .get(at..)
-                    .filter(|it| !it.is_empty())
-                    .map(<[u8]>::to_vec)
-            });
-            let piece = piece.unwrap_or_default();
-            let got = piece.len().min(out.len());
-            out[..got].copy_from_slice(&piece[..got]);
-            got
-        }
+    fn bytes(words: &[u64]) -> Vec<u8> {
+        words.iter().flat_map(|word| word.to_le_bytes()).collect()
     }
 
     fn machine() -> Image {
@@ -261,30 +232,28 @@ mod tests {
         let mut process = vec![0; 32];
         (process[10], process[11]) = (STACK - 64, STACK);
         Image(vec![
-            (ARRAY, vec![OBJECTS]),
-            (OBJECTS, objects),
-            (PROCESS, process),
-            (STACK, vec![0x2f, 0x1001, CODE + 8, 0x3f]),
+            (ARRAY, bytes(&[OBJECTS])),
+            (OBJECTS, bytes(&objects)),
+            (PROCESS, bytes(&process)),
+            (STACK, bytes(&[0x2f, 0x1001, CODE + 8, 0x3f])),
         ])
     }
 
     fn wanted(
-        schedulers: &mut Schedulers,
+        schedulers: &mut ErlangSchedulers,
         tid: i32,
         below: Option<u64>,
         memory: &mut Image,
     ) -> Option<u64> {
         let is_code = |at: u64| (CODE..CODE + 64).contains(&at);
-        let wanted = schedulers.wanted((tid, below), MAIN, is_code, memory)?;
-        let list = wanted.list.expect("a stack");
+        let list = schedulers.wanted((tid, below), MAIN, is_code, memory)?;
         assert_eq!((list.via, list.next), (Some(0x58), None));
-        assert_eq!(wanted.ranges[0].start, list.head);
         Some(list.head)
     }
 
     #[test]
     fn the_process_of_a_scheduler_is_found_by_its_stack() {
-        let mut schedulers = Schedulers::new(ARRAY);
+        let mut schedulers = ErlangSchedulers::new(ARRAY);
         let mut memory = machine();
         for _ in 1..SURE {
             assert_eq!(wanted(&mut schedulers, 7, Some(0x6000), &mut memory), None);
@@ -310,9 +279,9 @@ mod tests {
 
     #[test]
     fn where_two_words_lead_to_processes_none_is_read() {
-        let mut schedulers = Schedulers::new(ARRAY);
+        let mut schedulers = ErlangSchedulers::new(ARRAY);
         let mut memory = machine();
-        memory.0[1].1[40] = PROCESS;
+        memory.0[1].1[320..328].copy_from_slice(&PROCESS.to_le_bytes());
         for _ in 0..2 * SURE {
             assert_eq!(wanted(&mut schedulers, 7, Some(0x6000), &mut memory), None);
         }
