@@ -330,6 +330,10 @@ impl Known {
         drain: u64,
         files: &mut UnwindDsos,
     ) {
+        // Erlang's machine tells debuggers of the same code, and of its frames.
+        if how == Unwinding::Unknown && self.erlang.is_some() {
+            return;
+        }
         let piece = match how {
             Unwinding::EhFrame { at, bytes } => Piece {
                 rules: self.rules((Some(at), &bytes), code.start, files),
@@ -466,7 +470,7 @@ impl Known {
 mod tests {
     use super::{Known, MAX_PIECES, Piece, ToldRules};
     use prof_profile::{Avma, Bias};
-    use prof_runtimes::{DumpedCode, Unwinding};
+    use prof_runtimes::{DumpedCode, ErlangTold, JitObject, Unwinding};
     use prof_unwind::{Told, UnwindDsoId, UnwindDsos};
 
     const PID: i32 = 7;
@@ -544,6 +548,24 @@ mod tests {
         let (moved, bias) = rules(&told, 0x1180).expect("rules");
         assert_eq!((moved, bias.to_svma(Avma(0x1180)).0), (id, 0x180));
         assert!(!has(&told, 0x100));
+    }
+
+    #[test]
+    fn a_jitdump_of_erlangs_code_leaves_what_is_known_of_it() {
+        let (mut told, mut files) = (ToldRules::default(), UnwindDsos::default());
+        drain(&mut told, &mut files, &[]);
+        let known = told.by_pid.get_mut(&PID).expect("it was looked at");
+        let module = JitObject {
+            code: std::iter::once(0x100..0x300).collect(),
+            erlang: Some(ErlangTold::Module),
+            ..JitObject::default()
+        };
+        known.add_object((7, module), 1, &mut files);
+        drain(&mut told, &mut files, &[(0x100, 0x200, false)]);
+        drain(&mut told, &mut files, &[]);
+        for at in [0x100, 0x1ff, 0x200] {
+            assert!(matches!(told.at(PID, Avma(at)), Some(Told::Erlang(_))));
+        }
     }
 
     #[test]
