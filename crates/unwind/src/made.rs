@@ -293,8 +293,9 @@ pub(crate) fn by_code(
     Ok(Caller { base, ..caller })
 }
 
-/// The caller of assembly that was interrupted: what is left to do tells it,
-/// or the nearest place before at which a frame was made.
+/// The caller of assembly that was interrupted: what is left to do tells it, or the
+/// nearest place before at which a frame was made; where none is, the next return
+/// (`flush_icache_stub` is a loop without a frame).
 fn in_stub(
     registers: &Registers,
     start: u64,
@@ -321,7 +322,9 @@ fn in_stub(
             return by_code(registers, &frame, process);
         }
     }
-    Err(ChainEnd::NoUnwindInfo)
+    let returns = code_frame::by_next_return(machine, (pc, None), &mut reader(process));
+    let frame = returns.ok_or(ChainEnd::NoUnwindInfo)?;
+    by_code(registers, &frame, process)
 }
 
 /// The caller of an interpreted method that was interrupted.
@@ -446,6 +449,7 @@ mod tests {
     const BARRIER: u64 = THAWS + 16;
     /// Code of which no runtime tells.
     const TRAMPOLINE: u64 = 0x4002;
+    const STUB: u64 = 0x5000;
     const SP: u64 = 0x7000;
 
     /// A virtual machine with a compiled method whose frame has 32 bytes, an
@@ -484,6 +488,15 @@ mod tests {
                         0x90, 0x90, 0x48, 0x83, 0xec, 8, 0xff, 0xd1, 0x48, 0x83, 0xc4, 8, 0xc3,
                     ],
                 ),
+                // 1: clflush (%rdi); add $64,%rdi; dec %esi; jne 1b; mfence;
+                // mov %rdx,%rax; ret, as HotSpot flushes code.
+                (
+                    STUB,
+                    vec![
+                        0x0f, 0xae, 0x3f, 0x48, 0x83, 0xc7, 0x40, 0xff, 0xce, 0x75, 0xf5, 0x0f,
+                        0xae, 0xf0, 0x48, 0x8b, 0xc2, 0xc3,
+                    ],
+                ),
             ];
             Self {
                 stack: stack.iter().copied().collect(),
@@ -504,7 +517,7 @@ mod tests {
     impl Process for Java {
         fn place(&mut self, pc: Avma) -> CodeAt {
             match pc.0 {
-                0x1000..0x5000 => CodeAt::Anonymous,
+                0x1000..0x6000 => CodeAt::Anonymous,
                 _ => CodeAt::Nothing,
             }
         }
@@ -541,6 +554,7 @@ mod tests {
                     start: THAWS,
                     entry: self.entry,
                 }),
+                STUB => Some(RuntimeCode::Stub { start: STUB }),
                 _ => None,
             }
         }
@@ -657,6 +671,17 @@ mod tests {
         // Where the machine tells how much it knows, a method there is none, either.
         stack[5].1 = RETURN;
         assert_eq!(carrier(&stack, 32), expected);
+    }
+
+    #[test]
+    fn assembly_that_makes_no_frame_has_its_return_address_on_top() {
+        for offset in [0, 3, 7, 9, 11, 14, 17] {
+            let mut java = Java::new(&[(SP, RETURN)]);
+            let expected = Ok((RETURN, SP + 8, 5));
+            assert_eq!(java.caller(at(STUB + offset, 5)), expected, "{offset}");
+        }
+        let mut java = Java::new(&[(SP, RETURN + 1)]);
+        assert_eq!(java.caller(at(STUB, 5)), Err(ChainEnd::Unproven));
     }
 
     #[test]
