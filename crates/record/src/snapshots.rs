@@ -247,14 +247,13 @@ impl Snapshots {
         let Some(wanted) = self.wanted_of(tid).filter(|_| self.has_room()) else {
             return;
         };
-        let pieces = read_pieces(pid, (copied_until, &[]), &wanted, |old, length| {
-            self.grown(old, length)
-        });
+        let grown = |old, length| self.grown(old, length);
+        let pieces = read_pieces(pid, (copied_until, &[]), &wanted, grown, || true);
         self.add(MemorySnapshot {
             tid,
             time,
             left_at: None,
-            pieces,
+            pieces: pieces.read,
         });
     }
 
@@ -433,17 +432,21 @@ mod tests {
         }
     }
 
+    fn read_all(pid: i32, copied: (u64, &[u8]), wanted: &WantedMemory) -> Vec<(u64, Vec<u8>)> {
+        let new = |old: Option<Vec<u8>>, _| old.unwrap_or_default();
+        read_pieces(pid, copied, wanted, new, || true).read
+    }
+
     #[test]
     fn what_lies_above_the_copied_piece_is_read() {
         let values = [1_u64, 2, 3, 4];
         let start = values.as_ptr() as u64;
         let pid = std::process::id() as i32;
-        let new = |old: Option<Vec<u8>>, _| old.unwrap_or_default();
         let wanted = WantedMemory {
             ranges: vec![start..start + 32, start..start + 8],
             ..WantedMemory::default()
         };
-        let pieces = read_pieces(pid, (start + 8, &[]), &wanted, new);
+        let pieces = read_all(pid, (start + 8, &[]), &wanted);
         if pieces.is_empty() {
             println!("skipped: process_vm_readv is not permitted");
             return;
@@ -458,13 +461,13 @@ mod tests {
             pieces,
             [(start + 8, bytes(&[2, 3, 4])), (start, bytes(&[1]))]
         );
-        assert!(read_pieces(-1, (0, &[]), &of_stack(0..8), new).is_empty());
+        assert!(read_all(-1, (0, &[]), &of_stack(0..8)).is_empty());
         // Longer than what is read first, and nearly as long as a stack may usually be.
         for length in [300_000, 8_300_000_u32] {
             let long: Vec<u8> = (0..length).map(|at| (at / 7) as u8).collect();
             let start = long.as_ptr() as u64;
             let range = start..start + long.len() as u64;
-            let read = read_pieces(pid, (start, &[]), &of_stack(range), new);
+            let read = read_all(pid, (start, &[]), &of_stack(range));
             assert!(read == [(start, long)], "{length}");
         }
     }
@@ -474,7 +477,6 @@ mod tests {
         let (there, elsewhere) = ([5_u64, 6], [7_u64, 8]);
         let pointers = [there.as_ptr() as u64, elsewhere.as_ptr() as u64];
         let pid = std::process::id() as i32;
-        let new = |old: Option<Vec<u8>>, _| old.unwrap_or_default();
         for (index, pointer) in pointers.into_iter().enumerate() {
             let at = pointers.as_ptr() as u64;
             let pointed = at + 8 * index as u64;
@@ -483,7 +485,7 @@ mod tests {
                 pointed: Some((pointed, 16)),
                 list: None,
             };
-            let pieces = read_pieces(pid, (0, &[]), &wanted, new);
+            let pieces = read_all(pid, (0, &[]), &wanted);
             if pieces.is_empty() {
                 println!("skipped: process_vm_readv is not permitted");
                 return;
@@ -501,7 +503,7 @@ mod tests {
             pointed: Some((8, 16)),
             list: None,
         };
-        assert!(read_pieces(pid, (0, &[]), &nowhere, new).is_empty());
+        assert!(read_all(pid, (0, &[]), &nowhere).is_empty());
     }
 
     #[test]
@@ -512,7 +514,6 @@ mod tests {
         let first = [1, second.as_ptr() as u64];
         let head = [first.as_ptr() as u64];
         let pid = std::process::id() as i32;
-        let new = |old: Option<Vec<u8>>, _| old.unwrap_or_default();
         let list = LinkedList {
             head: head.as_ptr() as u64,
             via: None,
@@ -527,7 +528,7 @@ mod tests {
         // The second was copied with the sample.
         let bytes: Vec<u8> = second.iter().flat_map(|it| it.to_ne_bytes()).collect();
         let copied = (second.as_ptr() as u64, bytes.as_slice());
-        let pieces = read_pieces(pid, copied, &wanted(list), new);
+        let pieces = read_all(pid, copied, &wanted(list));
         if pieces.is_empty() {
             println!("skipped: process_vm_readv is not permitted");
             return;
@@ -542,7 +543,7 @@ mod tests {
             via: Some(8),
             ..list
         };
-        let pieces = read_pieces(pid, copied, &wanted(by_another), new);
+        let pieces = read_all(pid, copied, &wanted(by_another));
         assert_eq!(pieces.len(), 4);
         // One that leads to itself, and one that leads nowhere.
         let mut circle = [0_u64; 2];
@@ -552,14 +553,14 @@ mod tests {
             head: head.as_ptr() as u64,
             ..list
         };
-        assert_eq!(read_pieces(pid, (0, &[]), &wanted(list), new).len(), 2);
+        assert_eq!(read_all(pid, (0, &[]), &wanted(list)).len(), 2);
         let nowhere = [0_u64, 8];
         let head = [nowhere.as_ptr() as u64];
         let list = LinkedList {
             head: head.as_ptr() as u64,
             ..list
         };
-        assert_eq!(read_pieces(pid, (0, &[]), &wanted(list), new).len(), 3);
+        assert_eq!(read_all(pid, (0, &[]), &wanted(list)).len(), 3);
     }
 
     #[test]
@@ -574,7 +575,7 @@ mod tests {
         let start = end.expect("a stack") - 4096;
         let range = start..start + (4 << 20);
         let grown = |old, length| snapshots.grown(old, length);
-        let pieces = read_pieces(pid, (start, &[]), &of_stack(range), grown);
+        let pieces = read_pieces(pid, (start, &[]), &of_stack(range), grown, || true).read;
         let bytes = pieces.first().map_or(0, |(_, bytes)| bytes.capacity());
         assert!(bytes > 0 && bytes < 4 << 20, "{bytes} bytes");
         assert_eq!(locked(&snapshots.taken).out, bytes);

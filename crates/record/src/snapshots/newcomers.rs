@@ -6,8 +6,9 @@
 
 use std::collections::HashMap;
 
-/// So many samples of a thread are read unasked: by then the unwinder knows it.
-const MOST_READ: u8 = 4;
+/// So many samples of a thread are read unasked: by then the unwinder knows it. Of
+/// programs that run for some ms the fifth was often cut while it was four.
+const MOST_READ: u8 = 8;
 /// Most threads that are remembered.
 const MOST_THREADS: usize = 1 << 12;
 

@@ -44,21 +44,52 @@ pub(super) fn copied_until(
     is_there.then(|| sp.saturating_add(copied.len() as u64))
 }
 
+/// What was read of a process.
+#[derive(Debug, Default)]
+pub(super) struct Pieces {
+    /// By address.
+    pub(super) read: Vec<(u64, Vec<u8>)>,
+    /// So many bytes of the first piece, which is then of the stack, were read while
+    /// the thread stood still.
+    sure: usize,
+    /// It was seen to have gone on.
+    has_gone_on: bool,
+}
+
+impl Pieces {
+    /// All pieces if the thread stood still until now, else what is sure; and pieces of
+    /// which nothing is.
+    pub(super) fn if_stayed(mut self, has_stayed: bool) -> [Vec<(u64, Vec<u8>)>; 2] {
+        if has_stayed && !self.has_gone_on {
+            return [self.read, Vec::new()];
+        }
+        let sure = usize::from(self.sure > 0).min(self.read.len());
+        let unsure = self.read.split_off(sure);
+        if let Some((_, bytes)) = self.read.first_mut() {
+            bytes.truncate(self.sure);
+        }
+        [self.read, unsure]
+    }
+}
+
 /// The wanted memory of a process, as far as it can be read, besides what was
 /// `copied` with the sample from an address on; `grown` gives an empty buffer with room
-/// for so much, or makes room in one.
+/// for so much, or makes room in one. `stays` is asked before more of a stack is read:
+/// where a thread has gone on meanwhile, only what was read before counts.
 pub(super) fn read_pieces(
     pid: i32,
     copied: (u64, &[u8]),
     wanted: &WantedMemory,
     grown: impl Fn(Option<Vec<u8>>, usize) -> Vec<u8>,
-) -> Vec<(u64, Vec<u8>)> {
+    mut stays: impl FnMut() -> bool,
+) -> Pieces {
+    let mut all = Pieces::default();
     let Ok(pid) = u32::try_from(pid) else {
-        return Vec::new();
+        return all;
     };
     let copied_until = copied.0.saturating_add(copied.1.len() as u64);
     let mut left = MOST_BYTES;
-    let mut pieces = Vec::new();
+    let pieces = &mut all.read;
     for (index, range) in wanted.ranges.iter().enumerate() {
         let start = match index {
             0 => copied_until,
@@ -69,16 +100,30 @@ pub(super) fn read_pieces(
             continue;
         }
         left -= length;
-        pieces.push((start, read_range(pid, (start, length as usize), &grown)));
+        let range = (start, length as usize);
+        if index > 0 {
+            pieces.push((start, read_range(pid, range, &grown, |_| true)));
+            continue;
+        }
+        let bytes = read_range(pid, range, &grown, |read| {
+            all.has_gone_on = !stays();
+            all.sure = if all.has_gone_on { all.sure } else { read };
+            !all.has_gone_on
+        });
+        pieces.push((start, bytes));
+        if all.has_gone_on {
+            return all;
+        }
     }
     let pointed = wanted.pointed.and_then(|(at, length)| {
-        let bytes = from(&pieces, at)?.first_chunk()?;
+        let bytes = from(pieces, at)?.first_chunk()?;
         Some((u64::from_ne_bytes(*bytes), length.min(left)))
     });
     if let Some((start, length)) = pointed
-        && from(&pieces, start).is_none()
+        && from(pieces, start).is_none()
     {
-        pieces.push((start, read_range(pid, (start, length as usize), &grown)));
+        let range = (start, length as usize);
+        pieces.push((start, read_range(pid, range, &grown, |_| true)));
     }
     if let Some(list) = &wanted.list {
         let mut followed = Followed {
@@ -88,9 +133,9 @@ pub(super) fn read_pieces(
             left: MOST_OBJECTS,
         };
         // As far as it can be followed.
-        let _ = followed.read(list, &mut pieces);
+        let _ = followed.read(list, pieces);
     }
-    pieces
+    all
 }
 
 /// The objects of a list, as they are followed.
@@ -135,7 +180,7 @@ impl<G: Fn(Option<Vec<u8>>, usize) -> Vec<u8>> Followed<'_, G> {
             return Some(());
         }
         self.left = self.left.checked_sub(1)?;
-        let bytes = read_range(self.pid, (at, size), self.grown);
+        let bytes = read_range(self.pid, (at, size), self.grown, |_| true);
         let is_whole = bytes.len() == size;
         pieces.push((at, bytes));
         is_whole.then_some(())
@@ -162,11 +207,12 @@ fn from(pieces: &[(u64, Vec<u8>)], address: u64) -> Option<&[u8]> {
 
 /// So many bytes of a process, as far as they can be read, piece by piece: where a
 /// stack ends is not known as a rule, and room for what is not there costs more
-/// than to read what is.
+/// than to read what is. `goes_on` says whether to read more than so many.
 fn read_range(
     pid: u32,
     (start, length): (u64, usize),
     grown: &impl Fn(Option<Vec<u8>>, usize) -> Vec<u8>,
+    mut goes_on: impl FnMut(usize) -> bool,
 ) -> Vec<u8> {
     let mut size = length.min(AT_FIRST);
     let mut bytes = grown(None, size);
@@ -174,7 +220,7 @@ fn read_range(
         let missing = size - bytes.len();
         let at = start + bytes.len() as u64;
         let got = process::append_memory(pid, at, missing, &mut bytes).unwrap_or(0);
-        if got < missing || size == length {
+        if got < missing || size == length || !goes_on(bytes.len()) {
             return bytes;
         }
         size = length.min(size * 4);
@@ -184,9 +230,9 @@ fn read_range(
 
 #[cfg(test)]
 mod tests {
-    use super::{STACK_POINTER, copied_until};
+    use super::{AT_FIRST, Pieces, STACK_POINTER, copied_until, read_pieces};
     use prof_abi::{ByteOrder, EventAttr, SampleType};
-    use prof_live::StackStarts;
+    use prof_live::{StackStarts, WantedMemory};
     use prof_perfdata::write::{SampleEncoder, SampleFields};
     use prof_perfdata::{Event, Events, Record};
 
@@ -238,5 +284,44 @@ mod tests {
         starts.tell(8, sp + 640);
         stack[600] = 6;
         assert_eq!(until(&starts, true), None);
+    }
+
+    #[test]
+    fn of_a_stack_counts_what_was_read_while_its_thread_stood_still() {
+        let stack = vec![5_u8; 40 * AT_FIRST];
+        let start = stack.as_ptr() as u64;
+        let wanted = WantedMemory {
+            ranges: vec![start..start + stack.len() as u64, start..start + 8],
+            ..WantedMemory::default()
+        };
+        let pid = std::process::id() as i32;
+        let new = |old: Option<Vec<u8>>, _| old.unwrap_or_default();
+        // What is kept and what is not, where the thread goes on after so many looks.
+        let read = |looks: u32, has_stayed: bool| {
+            let mut left = looks;
+            let stays = || {
+                let stays = left > 0;
+                left = left.saturating_sub(1);
+                stays
+            };
+            let pieces: Pieces = read_pieces(pid, (start, &[]), &wanted, new, stays);
+            let lengths = |pieces: Vec<(u64, Vec<u8>)>| -> Vec<usize> {
+                pieces.into_iter().map(|(_, bytes)| bytes.len()).collect()
+            };
+            pieces.if_stayed(has_stayed).map(lengths)
+        };
+        if read(9, true)[0].is_empty() {
+            println!("skipped: process_vm_readv is not permitted");
+            return;
+        }
+        let all = stack.len();
+        assert_eq!(read(9, true), [vec![all, 8], vec![]]);
+        assert_eq!(read(9, false), [vec![16 * AT_FIRST], vec![8]]);
+        // That it was back and has left again tells nothing.
+        for has_stayed in [false, true] {
+            assert_eq!(read(2, has_stayed), [vec![4 * AT_FIRST], vec![]]);
+            assert_eq!(read(1, has_stayed), [vec![AT_FIRST], vec![]]);
+            assert_eq!(read(0, has_stayed), [vec![], vec![AT_FIRST]]);
+        }
     }
 }

@@ -166,7 +166,8 @@ impl Reader<'_> {
         wanted: &WantedMemory,
     ) -> Option<MemorySnapshot> {
         let (copied_until, left_until) = self.unmoved_until(sample, left)?;
-        let grown = |old, length| self.deep.orders.grown(old, length);
+        let deep = self.deep;
+        let grown = |old, length| deep.orders.grown(old, length);
         let stack = 0..copied_until.saturating_add(MOST_OF_NEW);
         let of_new = WantedMemory {
             ranges: [stack].into(),
@@ -176,17 +177,20 @@ impl Reader<'_> {
             true => &of_new,
             false => wanted,
         };
-        let copied_from = copied_until.saturating_sub(self.now.len() as u64);
-        let copied = (copied_from, self.now.as_slice());
-        let mut pieces = read_pieces(sample.pid, copied, wanted, grown);
-        let is_good = !pieces.is_empty() && self.stayed_away(sample.tid, left.time);
+        let now = std::mem::take(&mut self.now);
+        let copied_from = copied_until.saturating_sub(now.len() as u64);
+        let mut stays = || self.stayed_away(sample.tid, left.time);
+        let pieces = read_pieces(sample.pid, (copied_from, &now), wanted, grown, &mut stays);
+        let has_stayed = stays();
+        let [mut pieces, unsure] = pieces.if_stayed(has_stayed);
+        deep.orders.give_back([unsure]);
+        self.now = now;
+        let is_good = !pieces.is_empty();
         if is_good && let Some(until) = left_until {
             pieces.splice(..0, self.copied_from(until, copied_until));
         }
         let left_at = left_until.map(|_| left.time);
-        self.deep
-            .orders
-            .snapshot(sample, pieces, (is_good, left_at))
+        deep.orders.snapshot(sample, pieces, (is_good, left_at))
     }
 
     /// What was copied with the sample, from an address on.

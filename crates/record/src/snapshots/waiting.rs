@@ -110,7 +110,7 @@ impl<'a> WaitReader<'a> {
         let grown = |old, length| self.deep.orders.grown(old, length);
         let copied_from = copied_until.saturating_sub(self.now.len() as u64);
         let copied = (copied_from, self.now.as_slice());
-        let pieces = read_pieces(sample.pid, copied, &wanted, grown);
+        let pieces = read_pieces(sample.pid, copied, &wanted, grown, || true).read;
         self.look_through();
         let is_good = !pieces.is_empty() && self.leavers.is_away((ring, sample));
         self.deep.orders.snapshot(sample, pieces, (is_good, None))
