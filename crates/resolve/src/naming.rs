@@ -12,7 +12,7 @@ use crate::recorded::{ListedKernel, RecordedKernel};
 use crate::tables::{Named, Tables};
 use prof_live::{MappedDso, MappedDsoId, MappedDsos};
 use prof_profile::{Avma, Dso, DsoKind, Names, UnnamedReason};
-use prof_symbolize::{Detail, KernelSymbols, Lookup, OpenError, SymbolFile};
+use prof_symbolize::{Demangle, Detail, KernelSymbols, Lookup, OpenError, SymbolFile};
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 use std::path::Path;
@@ -193,9 +193,7 @@ impl Search<'_> {
                 None => each(&|_| Lookup::unnamed(UnnamedReason::NoSymbolThere)),
             },
             Source::Itself => {
-                let name = prof_live::runtime_function(&dso.path);
-                let name = name.map_or(dso.path.as_slice(), |(_, name)| name);
-                let name = prof_live::without_stand_ins(&String::from_utf8_lossy(name));
+                let name = name_of_itself(&dso.path, namer.files.symbolizer.sources().demangle);
                 each(&|_| named_by_itself(&name))
             }
             Source::None(reason) => each(&|_| Lookup::unnamed(*reason)),
@@ -209,6 +207,18 @@ impl Search<'_> {
         let done = self.done.fetch_add(more, Ordering::Relaxed) + more;
         let progress = self.namer.progress;
         progress.update(Phase::Naming, done, Some(self.total));
+    }
+}
+
+/// What a mapping tells of itself: its function's name as in the source, of compilers
+/// that have names of C++ (numba's, ROOT's), or the mapping's own name.
+fn name_of_itself(path: &[u8], demangle: Demangle) -> String {
+    let told = prof_live::runtime_function(path);
+    let (runtime, name) = told.unwrap_or((&[], path));
+    let name = prof_live::without_stand_ins(&String::from_utf8_lossy(name));
+    match runtime {
+        b"[jit]" => demangle.show(name.as_bytes()),
+        _ => name,
     }
 }
 
@@ -481,12 +491,12 @@ pub(crate) fn beside_address(dso: &MappedDso, listed: &ListedKernel) -> Vec<u8> 
 
 #[cfg(test)]
 mod tests {
-    use super::{CarriedSymbols, by_dso, dso_names, look_up_call, named_by_itself};
+    use super::{CarriedSymbols, by_dso, dso_names, look_up_call, name_of_itself, named_by_itself};
     use crate::raw_locations::RawLocation;
     use prof_abi::CpuMode;
     use prof_live::{MappedDso, MappedDsoId, MappedDsos};
     use prof_profile::{DsoKind, Svma, UnnamedReason};
-    use prof_symbolize::{Lookup, Symbol};
+    use prof_symbolize::{Demangle, Lookup, Symbol};
 
     fn dso(kind: DsoKind, path: &str, pid: Option<i32>) -> MappedDso {
         MappedDso {
@@ -506,6 +516,21 @@ mod tests {
             is_return,
             branch: None,
         }
+    }
+
+    #[test]
+    fn functions_that_were_told_have_their_names_in_the_source() {
+        let names = |path: &str| {
+            [Demangle::Yes, Demangle::No].map(|how| name_of_itself(path.as_bytes(), how))
+        };
+        // As numba has it.
+        let mangled = "_ZN8__main__3fibB2v1Ex";
+        let told = names(&format!("[jit] {mangled}"));
+        assert_eq!(told, ["__main__::fib[abi:v1]", mangled]);
+        let erlang = names("[jit] lists:reverse\u{2215}2");
+        assert_eq!(erlang, ["lists:reverse/2"; 2]);
+        assert_eq!(names("[java] _ZN1A1bEv"), ["_ZN1A1bEv"; 2]);
+        assert_eq!(names("[heap]"), ["[heap]"; 2]);
     }
 
     #[test]

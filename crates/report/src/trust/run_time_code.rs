@@ -14,7 +14,7 @@ struct Runtime {
     names: &'static str,
 }
 
-const RUNTIMES: [Runtime; 8] = [
+const RUNTIMES: [Runtime; 9] = [
     Runtime {
         file: "libjvm.so",
         // With frame pointers fewer are whole than the recorder makes.
@@ -55,6 +55,12 @@ const RUNTIMES: [Runtime; 8] = [
         file: "php",
         stacks: "php -d opcache.jit_debug=256",
         names: "php -d opcache.jit_debug=256",
+    },
+    Runtime {
+        // Python's.
+        file: "_libwasmtime.so",
+        stacks: "",
+        names: "with wasmtime's Config.profiler = \"perfmap\"",
     },
 ];
 
@@ -134,6 +140,7 @@ mod tests {
             ("php-fpm8.2", "php"),
             ("node", "node"),
             ("bun", "bun"),
+            ("_libwasmtime.so", "_libwasmtime.so"),
         ] {
             assert_eq!(of(file), [runtime], "{file}");
         }
