@@ -102,6 +102,32 @@ fn programs_of_every_kind_reach_the_start() {
     }
 }
 
+/// Code made at run time without a frame pointer, through which no way can be followed:
+/// it jumps through a table.
+#[test]
+fn kernels_that_jump_through_tables_have_callers() {
+    let test = "kernels_that_jump_through_tables_have_callers";
+    let Some(program) = compiled(test, "kernel-jit.c", &["-O2"]) else {
+        return;
+    };
+    assert_complete("kernel-jit", &[text(&program)]);
+    let recording = scratch().join("every-kind-kernel-jit.data");
+    let script = prof(&["script", "-F", "ip,sym", "-i", text(&recording)]);
+    let script = script.succeeded("script").text();
+    let name = |line: &str| line.trim().split_once(' ').map(|(_, name)| name.to_owned());
+    let stacks = script.split("\n\n");
+    let stacks = stacks.map(|stack| stack.lines().filter_map(name).collect::<Vec<_>>());
+    let in_kernel = stacks.filter(|stack| stack.iter().any(|it| it == "[unknown]"));
+    let mut count = 0;
+    for stack in in_kernel {
+        let made = stack.iter().position(|it| it == "[unknown]").unwrap_or(0);
+        let callers: Vec<&str> = stack.iter().skip(made + 1).map(String::as_str).collect();
+        assert!(callers.starts_with(&["run_kernel", "main"]), "{stack:?}");
+        count += 1;
+    }
+    assert!(count >= 200, "{count} samples in the kernel");
+}
+
 /// Stacks that a program made for itself, as boost and PHP do, end where their first
 /// function would return to.
 #[test]

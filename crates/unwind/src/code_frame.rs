@@ -14,6 +14,7 @@ mod pads;
 mod reach;
 mod returns;
 mod straight;
+mod stretch;
 mod switch;
 #[cfg(test)]
 mod tests;
@@ -33,6 +34,7 @@ pub(crate) use reach::{Reached, Reaches};
 pub(crate) use returns::{Constant, by_next_return, by_returns};
 pub(crate) use straight::{ends_all, fp_to_be, has_frame_made, makes_room, taken_down_by_fp};
 pub use straight::{is_straight, keeps_on_stack};
+pub(crate) use stretch::{LONGEST, Stretch, beginnings};
 use switch::Switch;
 
 /// Instructions looked at for one place: a kernel of matrix products has 6000.

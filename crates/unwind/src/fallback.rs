@@ -46,10 +46,37 @@ pub(crate) fn caller(
     if let Some(caller) = by_usual_frame(unwinder, cursor, process) {
         return Ok(caller);
     }
-    if cursor.is_exact() && !has_proven_frame(unwinder, registers, process) {
-        return Err(ChainEnd::Unproven);
+    let by_fp = match cursor.is_exact() && !has_proven_frame(unwinder, registers, process) {
+        true => Err(ChainEnd::Unproven),
+        false => by_frame_pointer(unwinder, cursor, process),
+    };
+    match by_fp {
+        Err(end @ (ChainEnd::Unproven | ChainEnd::NoUnwindInfo)) if cursor.is_exact() => {
+            by_stretch(unwinder, registers, process).ok_or(end)
+        }
+        other => other,
     }
-    by_frame_pointer(unwinder, cursor, process)
+}
+
+/// The caller of a function that is too large to follow all ways through it, or that
+/// jumps through tables, by its code from its start on. It must have been called by a
+/// call to that start, or through a register or memory.
+fn by_stretch(
+    unwinder: &mut Unwinder,
+    registers: &Registers,
+    process: &mut impl Process,
+) -> Option<Caller> {
+    if registers.machine() != Machine::X86_64 {
+        return None;
+    }
+    let (start, frame) = unwinder.stretches.frame(registers.pc(), process)?;
+    let (caller, before) = by_made_frame(unwinder, registers, &frame, process)?;
+    let may_call = match before {
+        CallBefore::Indirect => true,
+        CallBefore::Direct(by) => caller.registers.pc().wrapping_add_signed(by) == start,
+        CallBefore::None => false,
+    };
+    may_call.then_some(caller)
 }
 
 /// The caller by the next return in the code of a compiler that keeps no frame

@@ -44,6 +44,7 @@ mod row;
 mod signal_frame;
 mod source;
 mod steps;
+mod stretches;
 mod symbols;
 mod tables;
 mod through_fp;

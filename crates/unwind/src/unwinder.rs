@@ -5,6 +5,7 @@ use crate::dso::UnwindDsos;
 use crate::made_frames::MadeFrames;
 use crate::memory::{CodeAt, Process, UnwindDsoId};
 use crate::registers::{Machine, Registers};
+use crate::stretches::Stretches;
 use prof_profile::{Avma, Svma};
 
 /// A function, identified by its file and its start.
@@ -54,6 +55,8 @@ pub struct Unwinder {
     pub dsos: UnwindDsos,
     /// Frames of code that was made at run time.
     pub(crate) made_frames: MadeFrames,
+    /// And of functions that are too large to follow all ways through them.
+    pub(crate) stretches: Stretches,
 }
 
 impl Unwinder {
