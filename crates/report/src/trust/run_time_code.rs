@@ -14,7 +14,10 @@ struct Runtime {
     names: &'static str,
 }
 
-const RUNTIMES: [Runtime; 9] = [
+/// oneDNN's kernels, of whichever library has them, get a perf map.
+const ONEDNN: &str = "with ONEDNN_JIT_PROFILE=4 in the environment";
+
+const RUNTIMES: [Runtime; 11] = [
     Runtime {
         file: "libjvm.so",
         // With frame pointers fewer are whole than the recorder makes.
@@ -55,6 +58,16 @@ const RUNTIMES: [Runtime; 9] = [
         file: "php",
         stacks: "php -d opcache.jit_debug=256",
         names: "php -d opcache.jit_debug=256",
+    },
+    Runtime {
+        file: "libtensorflow_cc.so",
+        stacks: "",
+        names: ONEDNN,
+    },
+    Runtime {
+        file: "libopenvino_intel_cpu_plugin.so",
+        stacks: "",
+        names: ONEDNN,
     },
     Runtime {
         // Python's.
