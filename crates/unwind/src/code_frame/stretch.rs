@@ -144,7 +144,7 @@ pub(crate) fn beginnings(pc: u64, read: &mut impl ReadCode) -> Vec<u64> {
 mod tests {
     use super::{BLOCK, Stretch, beginnings};
     use crate::code_frame::tests::reader;
-    use crate::code_frame::{CallerFp, CodeFrame, Slot};
+    use crate::code_frame::{CallerFp, Slot};
 
     /// push %rbp; mov %rsp,%rbp; push %rbx; mov $0x400,%ebp; sub $0x40,%rsp
     const PROLOGUE: [u8; 14] = [
