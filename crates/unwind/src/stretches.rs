@@ -13,10 +13,11 @@ const KNOWN_BY: usize = 64;
 /// The same of a place that is in no such function.
 const PLACE_KNOWN_BY: usize = 16;
 /// Most functions and places that are kept.
-const MAX_FUNCTIONS: usize = 1 << 10;
+const MAX_FUNCTIONS: usize = 1 << 9;
 const MAX_PLACES: usize = 1 << 14;
-/// Instructions that are read for one place.
-const MAX_INSTRUCTIONS: usize = 1 << 16;
+/// Instructions that are read for one sample, 1 ms or so; the next one goes on behind
+/// them.
+const MAX_INSTRUCTIONS: usize = 1 << 14;
 /// Beginnings that are tried for one place, the nearest first.
 const MAX_BEGINNINGS: usize = 8;
 
@@ -61,7 +62,13 @@ impl Stretches {
             if let Some(frame) = self.from(start, pc, (&mut left, read)) {
                 return Some((start, frame));
             }
-            self.functions.remove(&start);
+            if left == 0 {
+                return None;
+            }
+            // What was known before has places of its own.
+            if known != Some(start) {
+                self.functions.remove(&start);
+            }
         }
         if self.unknown.len() >= MAX_PLACES {
             self.unknown.clear();
@@ -90,5 +97,47 @@ impl Stretches {
             *known = new();
         }
         known.1.frame(pc, left, read)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Stretches;
+    use crate::code_frame::Slot;
+    use crate::fake::{CODE, FakeProcess};
+
+    /// push %rbp; mov %rsp,%rbp; sub $N,%rsp; jmp *%r9
+    fn jumps_away(size: u8) -> [u8; 11] {
+        [
+            0x55, 0x48, 0x89, 0xe5, 0x48, 0x83, 0xec, size, 0x41, 0xff, 0xe1,
+        ]
+    }
+
+    #[test]
+    fn a_function_is_known_until_other_code_stands_there() {
+        let mut stretches = Stretches::default();
+        let mut frame = |code: &[(usize, &[u8])], at: u64| {
+            let mut process = FakeProcess::with_code(Vec::new(), code);
+            let (start, frame) = stretches.frame(CODE + at, &mut process)?;
+            match frame.return_address {
+                Slot::FromSp(above) => Some((start - CODE, above)),
+                _ => None,
+            }
+        };
+        let (small, large) = (jumps_away(0x20), jumps_away(0x40));
+        let both: [(usize, &[u8]); 2] = [(0x100, &small), (0x200, &large)];
+        assert_eq!(frame(&both, 0x240), Some((0x200, 0x48)));
+        assert_eq!(frame(&both, 0x140), Some((0x100, 0x28)));
+        assert_eq!(frame(&both, 0x280), Some((0x200, 0x48)));
+        assert_eq!(frame(&[(0x100, &large)], 0x140), Some((0x100, 0x48)));
+        assert_eq!(frame(&[(0x100, &small)], 0x140), Some((0x100, 0x28)));
+        // Behind the end of one, which stays known, and before all; until there is one.
+        let ended: [(usize, &[u8]); 2] = [(0x100, &small), (0x150, &[0xc3])];
+        assert_eq!(frame(&ended, 0x160), None);
+        assert_eq!(frame(&ended, 0x140), Some((0x100, 0x28)));
+        assert_eq!(frame(&both, 0x80), None);
+        assert_eq!(frame(&[(0x70, &large)], 0x80), None, "the same code there");
+        let other: [(usize, &[u8]); 2] = [(0x40, &large), (0x80, &[0x66, 0x90])];
+        assert_eq!(frame(&other, 0x80), Some((0x40, 0x48)));
     }
 }

@@ -25,6 +25,9 @@ const BLOCK: u64 = 4096;
 /// The least bytes of stack of a function that jumps away with its frame: a saved frame
 /// pointer and the return address of its caller, which it does not return to.
 const LEAST_FRAME: i64 = 16;
+/// Most places that are remembered of a function: where its depth changes, and that are
+/// jumped to from before them.
+const MOST_PLACES: usize = 1 << 10;
 
 /// Code of one function, from its first byte on, as far as it was read.
 #[derive(Debug, Clone)]
@@ -52,7 +55,7 @@ impl Stretch {
     }
 
     /// The frame at a place of 64-bit x86 code, behind at most `left` instructions more;
-    /// `None` if it is not of this function, or its frame cannot be told.
+    /// `None` if it is not of this function, or its frame cannot be told, or not yet.
     pub(crate) fn frame(
         &mut self,
         pc: u64,
@@ -85,7 +88,8 @@ impl Stretch {
         }
         let next = self.state.after(&instruction);
         let depth = next.depth?;
-        if depth > 0 && next.saved != Some(8) || depth < self.frame.unwrap_or(0) {
+        let is_long = self.depths.len().max(self.targets.len()) >= MOST_PLACES;
+        if depth > 0 && next.saved != Some(8) || depth < self.frame.unwrap_or(0) || is_long {
             return None;
         }
         let to = instruction.near_branch_target();
