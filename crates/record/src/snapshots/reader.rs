@@ -3,7 +3,7 @@
 use super::leavers::{found, tid_at};
 use super::left::{Found, Left, Promptness, Switch};
 use super::pieces::{RESULT, STACK_POINTER, copied_until, read_pieces};
-use super::{CLOCK_SKEW, DeepStacks, LONGEST_IDLE, LOOK_UP, MOST_OF_NEW, is_stack_only};
+use super::{AT_FIRST, CLOCK_SKEW, DeepStacks, LONGEST_IDLE, LOOK_UP, MOST_OF_NEW, is_stack_only};
 use crate::allowance::Allowance;
 use crate::drain::Shared;
 use crate::peeking::each_record;
@@ -11,7 +11,7 @@ use prof_abi::{ByteOrder, RecordType};
 use prof_live::{MemorySnapshot, WantedMemory};
 use prof_perfdata::{Record, Registers, Sample};
 use prof_sys::prompt::{SampleSignals, run_on};
-use prof_sys::{Event, PollSet, RingView, Waker, clock};
+use prof_sys::{Event, PollSet, RingView, Waker, clock, process};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -165,7 +165,12 @@ impl Reader<'_> {
         left: &Left,
         wanted: &WantedMemory,
     ) -> Option<MemorySnapshot> {
-        let (copied_until, left_until) = self.unmoved_until(sample, left)?;
+        let Some((copied_until, left_until)) = self.unmoved_until(sample, left) else {
+            if wanted.ranges.is_empty() {
+                self.make_present(sample);
+            }
+            return None;
+        };
         let deep = self.deep;
         let grown = |old, length| deep.orders.grown(old, length);
         let stack = 0..copied_until.saturating_add(MOST_OF_NEW);
@@ -191,6 +196,26 @@ impl Reader<'_> {
         }
         let left_at = left_until.map(|_| left.time);
         deep.orders.snapshot(sample, pieces, (is_good, left_at))
+    }
+
+    /// Reads what lies above the copied piece of a new thread's stack, for nothing but to
+    /// have it read: the kernel copies no further than to a page that was never touched,
+    /// as large frames have them (HotSpot's `Threads::create_vm`), and such pages are
+    /// present from then on.
+    fn make_present(&mut self, sample: &Found) -> Option<()> {
+        let ring = self.rings.get(self.own)?;
+        if !ring.peek(sample.at, sample.size, &mut self.scratch) {
+            return None;
+        }
+        let record = Record::new(&self.scratch, 0, &self.deep.layouts)?;
+        let layout = &record.event()?.layout;
+        let view = Sample::new(record.bytes, layout, ByteOrder::NATIVE).ok()?;
+        let sp = view.regs_user()?.get(STACK_POINTER)?;
+        let end = sp.checked_add(view.stack_user()?.len() as u64)?;
+        self.now.resize(AT_FIRST, 0);
+        let pid = u32::try_from(sample.pid).ok()?;
+        process::read_memory(pid, end, &mut self.now).ok()?;
+        Some(())
     }
 
     /// What was copied with the sample, from an address on.
