@@ -84,8 +84,9 @@ impl ErlangSchedulers {
         self.size = ((size * 4).min(MOST_OF_STACK), LONGER);
     }
 
-    /// Where to read, with the samples of a thread, what its process has on its stack; the stack pointer below its registers if
-    /// that was just seen, and whether an address is of Erlang's code.
+    /// Where to read, with the samples of a thread, what its process has on its stack;
+    /// `below` is the stack pointer below its registers if that was just seen, `is_code`
+    /// tells whether an address is of Erlang's code.
     pub fn wanted(
         &mut self,
         (tid, below): (i32, Option<u64>),

@@ -208,10 +208,13 @@ impl Reader<'_> {
             return None;
         }
         let record = Record::new(&self.scratch, 0, &self.deep.layouts)?;
-        let layout = &record.event()?.layout;
-        let view = Sample::new(record.bytes, layout, ByteOrder::NATIVE).ok()?;
+        let event = record.event()?;
+        let view = Sample::new(record.bytes, &event.layout, ByteOrder::NATIVE).ok()?;
         let sp = view.regs_user()?.get(STACK_POINTER)?;
-        let end = sp.checked_add(view.stack_user()?.len() as u64)?;
+        let copied = view.stack_user()?.len() as u64;
+        // Else nothing kept it from copying more.
+        (copied < event.attr.sample_stack_user.into()).then_some(())?;
+        let end = sp.checked_add(copied)?;
         self.now.resize(AT_FIRST, 0);
         let pid = u32::try_from(sample.pid).ok()?;
         process::read_memory(pid, end, &mut self.now).ok()?;

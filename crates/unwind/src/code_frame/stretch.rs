@@ -69,13 +69,19 @@ impl Stretch {
         if pc > self.state.at {
             return None;
         }
-        let after = self.depths.partition_point(|&(from, _)| from <= pc);
-        let &(_, depth) = self.depths.get(after.checked_sub(1)?)?;
+        let depth = self.depth_at(pc)?;
         // The frame pointer is pushed first.
         (depth >= 8).then_some(CodeFrame {
             return_address: Slot::FromSp(depth),
             caller_fp: Some(CallerFp::Saved(8)),
         })
+    }
+
+    /// The depth at a place that was read.
+    fn depth_at(&self, place: u64) -> Option<i64> {
+        let after = self.depths.partition_point(|&(from, _)| from <= place);
+        let &(_, depth) = self.depths.get(after.checked_sub(1)?)?;
+        Some(depth)
     }
 
     /// Reads one more instruction; `None` where what follows is of no use.
@@ -92,12 +98,16 @@ impl Stretch {
         if depth > 0 && next.saved != Some(8) || depth < self.frame.unwrap_or(0) || is_long {
             return None;
         }
-        let to = instruction.near_branch_target();
-        if let FlowControl::UnconditionalBranch | FlowControl::ConditionalBranch = flow
-            && to >= next.at
-            && *self.targets.entry(to).or_insert(depth) != depth
-        {
-            return None;
+        if let FlowControl::UnconditionalBranch | FlowControl::ConditionalBranch = flow {
+            let to = instruction.near_branch_target();
+            let known = match to >= next.at {
+                true => Some(*self.targets.entry(to).or_insert(depth)),
+                // A loop that pushes, or makes room page by page.
+                false => self.depth_at(to),
+            };
+            if known.is_some_and(|known| known != depth) {
+                return None;
+            }
         }
         if let FlowControl::UnconditionalBranch | FlowControl::IndirectBranch = flow {
             let frame = *self.frame.get_or_insert(depth);
@@ -198,6 +208,12 @@ mod tests {
         let pushes = [&PROLOGUE[..], &pushes].concat();
         let expected = [Some(88), Some(80), Some(80), None];
         assert_eq!(depths(&pushes, &[15, 17, 21, 22]), expected);
+        // 1: push %rax; dec %ecx; jne 1b; nop: how often, the code does not tell.
+        let loops = [&PROLOGUE[..], &[0x50, 0xff, 0xc9, 0x75, 0xfb, 0x90]].concat();
+        assert_eq!(depths(&loops, &[14, 19]), [Some(80), None]);
+        // The same that pushes nothing.
+        let loops = [&PROLOGUE[..], &[0x90, 0xff, 0xc9, 0x75, 0xfb, 0x90]].concat();
+        assert_eq!(depths(&loops, &[14, 19]), [Some(80), Some(80)]);
     }
 
     #[test]
