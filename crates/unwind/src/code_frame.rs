@@ -67,6 +67,9 @@ pub(crate) enum Slot {
     /// So far above the address that a register of this number holds, where
     /// the frame was interrupted.
     KeptIn(u8, i64),
+    /// So far above the address that is in the word so far above the stack pointer,
+    /// which is the first of the two: where it was kept before the stack was aligned.
+    KeptAt(i64, i64),
 }
 
 /// Where the caller's frame pointer is.
@@ -188,7 +191,7 @@ enum Calls {
 /// The stack at the place that is wanted, by the first way that leads there; if none
 /// does, what was met. Ways on which the stack gets lost come last: code that copies
 /// arguments and leaves by a jump has the return address where the way beside the copying
-/// has it.
+/// has it. So do those that leave the function for another.
 fn find(
     machine: Machine,
     (entry, calls): (u64, Calls),
@@ -237,7 +240,10 @@ fn find(
             },
             _ => state,
         };
-        state.go_on(&instruction, &mut open);
+        let is_left = state.depth == Some(0)
+            && instruction.flow_control() == FlowControl::UnconditionalBranch;
+        // Functions that are jumped to may be many.
+        state.go_on(&instruction, if is_left { &mut last } else { &mut open });
         if instruction.flow_control() == FlowControl::IndirectBranch {
             let cases = state.switch.targets(&instruction, read);
             reached.leaves |= cases.is_empty() && state.depth == Some(0);

@@ -20,6 +20,9 @@ use prof_profile::{Avma, Bias, ChainEnd, Svma};
 /// to 4 KiB on 64 bits. Larger ones are found by frame pointer, or where the code
 /// from a symbol on, or up to a return, has the return address.
 const SLOTS: u64 = 512;
+/// How far above the word that keeps it a stack pointer is that was not aligned yet,
+/// bytes: registers are saved between them, and what aligning leaves free.
+const MOST_ABOVE_KEPT: u64 = 4096;
 /// Code before a place in which the beginning of its function is looked for.
 const BEFORE: u64 = 4096;
 /// How much of a beginning may lie behind the place, bytes.
@@ -239,7 +242,7 @@ impl<'a> Followed<'a> {
         let wanted = self.wanted();
         let frame = self.unwinder.dsos.get(self.id)?.found_frame(wanted)?;
         let caller = self.caller_at(&frame, process)?;
-        self.may_lead_here(&caller, process)?.then_some(caller)
+        self.may_come_here(&caller, process)?.then_some(caller)
     }
 
     /// Remembers where the caller was found.
@@ -306,7 +309,7 @@ impl<'a> Followed<'a> {
             return None;
         }
         let frame = self.in_function(entry)?;
-        (self.slot_of(&frame) == Some(slot))
+        (self.slot_of(&frame, process) == Some(slot))
             .then(|| self.caller_at(&frame, process))
             .flatten()
     }
@@ -346,7 +349,7 @@ impl<'a> Followed<'a> {
         let entries = self.symbol().into_iter().chain(self.aligned());
         for entry in entries.collect::<Vec<_>>() {
             if let Some(frame) = self.in_function(entry)
-                && self.slot_of(&frame) == Some(slot)
+                && self.slot_of(&frame, process) == Some(slot)
             {
                 return self.caller_at(&frame, process);
             }
@@ -380,8 +383,7 @@ impl<'a> Followed<'a> {
                 continue;
             };
             let caller = self.caller_at(&frame, process)?;
-            let may_lead = self.may_lead_here(&caller, process)?;
-            return (may_lead || self.may_jump_here(&caller, process)).then_some(caller);
+            return self.may_come_here(&caller, process)?.then_some(caller);
         }
         None
     }
@@ -431,7 +433,11 @@ impl<'a> Followed<'a> {
         let caller = self.caller_at(&frame, process)?;
         // What is called may jump on to an interrupted place.
         let before = self.call_before(&caller.registers, process)?;
-        let leads = (self.is_exact && before.is_call()) || self.may_lead_here(&caller, process)?;
+        let leads = (self.is_exact && before.is_call()) || self.may_come_here(&caller, process)?;
+        if leads && matches!(frame.return_address, Slot::KeptAt(..)) {
+            let dso = self.unwinder.dsos.get_mut(self.id)?;
+            dso.keep_found_frame(wanted, frame);
+        }
         leads.then_some(caller)
     }
 
@@ -449,7 +455,7 @@ impl<'a> Followed<'a> {
         let dso = self.unwinder.dsos.get_mut(self.id)?;
         let frame = dso.abi_frame(wanted, beyond_16 as u8)?;
         let caller = self.caller_at(&frame, process)?;
-        self.may_lead_here(&caller, process)?.then_some(caller)
+        self.may_come_here(&caller, process)?.then_some(caller)
     }
 
     /// The caller of a function that never returns, through a pointer that the file has.
@@ -467,7 +473,7 @@ impl<'a> Followed<'a> {
         places.into_iter().find_map(|place| {
             let dso = self.unwinder.dsos.get_mut(self.id)?;
             let frame = dso.code_frame(place, wanted, machine)?;
-            let slot = self.slot_of(&frame)?;
+            let slot = self.slot_of(&frame, process)?;
             let caller = (slot % 16 == 8).then(|| self.caller_at(&frame, process))??;
             self.may_lead_here(&caller, process)?.then_some(caller)
         })
@@ -492,8 +498,14 @@ impl<'a> Followed<'a> {
         })
     }
 
+    /// The same, or whether that function may jump to here.
+    fn may_come_here(&mut self, caller: &Caller, process: &mut impl Process) -> Option<bool> {
+        Some(self.may_lead_here(caller, process)? || self.may_jump_here(caller, process))
+    }
+
     /// Whether the call before a caller's pc goes to a function that leaves by a jump
-    /// through a pointer, which may be to here: V8's calls of built-in functions do.
+    /// through a pointer, which may be to here: V8's calls of built-in functions do, and
+    /// functions that choose one for the machine's CPU.
     fn may_jump_here(&mut self, caller: &Caller, process: &mut impl Process) -> bool {
         let Some(CallBefore::Direct(by)) = self.call_before(&caller.registers, process) else {
             return false;
@@ -534,7 +546,7 @@ impl<'a> Followed<'a> {
     }
 
     /// Where the frame's return address is.
-    fn slot_of(&self, frame: &CodeFrame) -> Option<u64> {
+    fn slot_of(&self, frame: &CodeFrame, process: &mut impl Process) -> Option<u64> {
         match frame.return_address {
             Slot::FromSp(offset) => self.registers.sp().checked_add_signed(offset),
             Slot::FromFp(offset) => self.registers.fp()?.checked_add_signed(offset),
@@ -544,13 +556,20 @@ impl<'a> Followed<'a> {
                 let slot = held.checked_add_signed(offset)?;
                 (slot >= self.registers.sp()).then_some(slot)
             }
+            Slot::KeptAt(above, offset) => {
+                let word = self.registers.sp().checked_add_signed(above)?;
+                let kept = process.word(word, self.machine().word())?;
+                let is_above = kept > word && kept - word <= MOST_ABOVE_KEPT;
+                let slot = kept.checked_add_signed(offset)?;
+                (is_above && slot.is_multiple_of(self.word())).then_some(slot)
+            }
         }
     }
 
     /// The caller's registers, as the frame has them.
     fn caller_at(&self, frame: &CodeFrame, process: &mut impl Process) -> Option<Caller> {
         let machine = self.machine();
-        let slot = self.slot_of(frame)?;
+        let slot = self.slot_of(frame, process)?;
         let mut caller = self.registers;
         // The code was not followed for what else it saves.
         let others: &[u8] = match machine {
@@ -579,7 +598,7 @@ impl<'a> Followed<'a> {
             base: match frame.return_address {
                 Slot::FromSp(_) => Base::Stack,
                 Slot::FromFp(_) => Base::Frame,
-                Slot::KeptIn(..) => Base::Other,
+                Slot::KeptIn(..) | Slot::KeptAt(..) => Base::Other,
             },
             fp,
             slot: Some(slot),

@@ -275,7 +275,7 @@ pub(crate) fn by_code(
         Slot::FromFp(offset) => registers
             .fp()
             .and_then(|fp| fp.checked_add_signed(offset)?.checked_sub(registers.sp())),
-        Slot::KeptIn(..) => None,
+        Slot::KeptIn(..) | Slot::KeptAt(..) => None,
     };
     let to_return = to_return.ok_or(ChainEnd::Unproven)?;
     let slot = registers.sp().wrapping_add(to_return);
@@ -288,7 +288,7 @@ pub(crate) fn by_code(
     let base = match frame.return_address {
         Slot::FromSp(_) => Base::Stack,
         Slot::FromFp(_) => Base::Frame,
-        Slot::KeptIn(..) => Base::Other,
+        Slot::KeptIn(..) | Slot::KeptAt(..) => Base::Other,
     };
     Ok(Caller { base, ..caller })
 }

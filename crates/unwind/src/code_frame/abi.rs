@@ -10,7 +10,7 @@
 //! where a return address stands.
 
 use super::kept::written_by;
-use super::returns::{At, Kept, Way, frame_of, is_plain_return};
+use super::returns::{At, Kept, Of, Way, frame_of, is_plain_return};
 use super::{CALLER_SAVED, CodeFrame, ReadCode, begins_function, decode};
 use crate::Machine;
 use iced_x86::{FlowControl, InstructionInfoFactory, Mnemonic};
@@ -48,7 +48,7 @@ pub(crate) fn by_abi(
             continue;
         }
         if instruction.flow_control() == FlowControl::Return {
-            let is_place = way.sp.of.is_none()
+            let is_place = way.sp.of == Of::Sp
                 && way.sp.above >= 0
                 && (way.sp.above + i64::from(beyond_16)) % 16 == 8;
             if !is_place || !is_plain_return(&instruction) {

@@ -27,11 +27,21 @@ const MAX_CALLS: u32 = 3;
 /// A place on the stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct At {
-    /// The register, by its number in DWARF, that held an address when the way
-    /// began; `None` for the stack pointer.
-    pub(super) of: Option<u8>,
+    pub(super) of: Of,
     /// So far above that, bytes.
     pub(super) above: i64,
+}
+
+/// An address that was known when a way began.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Of {
+    /// In the stack pointer.
+    Sp,
+    /// In the register of this number in DWARF.
+    Register(u8),
+    /// In the word so far above the stack pointer, bytes: where it was kept before the
+    /// stack was aligned.
+    Word(i64),
 }
 
 /// What the frame pointer register holds.
@@ -50,6 +60,8 @@ pub(super) struct Way {
     pub(super) at: u64,
     pub(super) sp: At,
     pub(super) fp: Kept,
+    /// Where the way has pushed the frame pointer that it began with.
+    pub(super) pushed_fp: Option<At>,
     /// Registers that may have changed, a bit for each number.
     pub(super) written: u32,
 }
@@ -61,9 +73,13 @@ pub(crate) fn by_returns(machine: Machine, pc: u64, read: &mut impl ReadCode) ->
         read,
         left: MAX_INSTRUCTIONS,
         info: InstructionInfoFactory::new(),
+        stored: Stored::default(),
     };
     let (sp, fp) = ways.from(pc, MAX_CALLS)?;
-    frame_of(machine, sp, fp)
+    match sp.of {
+        Of::Word(above) if ways.stored.overlaps(above) => None,
+        _ => frame_of(machine, sp, fp),
+    }
 }
 
 /// The frame at an interrupted `pc`, if a way without a call leads from there to a
@@ -78,6 +94,7 @@ pub(crate) fn by_next_return(
     let mut open = VecDeque::from([(Way::from(pc), constant)]);
     let mut seen = FxHashSet::default();
     let mut info = InstructionInfoFactory::new();
+    let mut stored = Stored::default();
     while let Some((way, constant)) = open.pop_front() {
         if seen.len() >= MAX_TO_RETURN {
             return None;
@@ -91,15 +108,20 @@ pub(crate) fn by_next_return(
         // It may free arguments.
         if instruction.mnemonic() == Mnemonic::Ret {
             // A return to what was pushed is a jump.
-            if way.sp.of.is_none() && way.sp.above < 0 {
+            if way.sp.of == Of::Sp && way.sp.above < 0 {
                 continue;
             }
-            let is_known = way.sp.of.is_none_or(|of| of == machine.fp());
+            let is_known = match way.sp.of {
+                Of::Sp => true,
+                Of::Register(number) => number == machine.fp(),
+                Of::Word(above) => !stored.overlaps(above),
+            };
             return frame_of(machine, way.sp, way.fp).filter(|_| is_known);
         }
         let Some(after) = way.after(&instruction) else {
             continue;
         };
+        stored.note(&way, &instruction);
         let written = written_by(&mut info, &instruction);
         let next = Way {
             written: way.written | written,
@@ -176,14 +198,15 @@ pub(super) fn is_plain_return(instruction: &Instruction) -> bool {
 pub(super) fn frame_of(machine: Machine, sp: At, fp: Kept) -> Option<CodeFrame> {
     let return_address = match sp.of {
         // What is below the stack pointer is nobody's.
-        None if sp.above < 0 => return None,
-        None => Slot::FromSp(sp.above),
-        Some(number) if number == machine.fp() => Slot::FromFp(sp.above),
-        Some(number) => Slot::KeptIn(number, sp.above),
+        Of::Sp if sp.above < 0 => return None,
+        Of::Sp => Slot::FromSp(sp.above),
+        Of::Register(number) if number == machine.fp() => Slot::FromFp(sp.above),
+        Of::Register(number) => Slot::KeptIn(number, sp.above),
+        Of::Word(above) => Slot::KeptAt(above, sp.above),
     };
     let caller_fp = match fp {
         Kept::Same => Some(CallerFp::InRegister),
-        Kept::From(at) if at.of == sp.of && (at.of.is_some() || at.above >= 0) => {
+        Kept::From(at) if at.of == sp.of && (at.of != Of::Sp || at.above >= 0) => {
             Some(CallerFp::Saved(sp.above.checked_sub(at.above)?))
         }
         _ => None,
@@ -200,6 +223,31 @@ struct Ways<'a, R> {
     /// Instructions that may still be looked at.
     left: usize,
     info: InstructionInfoFactory,
+    stored: Stored,
+}
+
+/// What ways store to, above the stack pointer where they began: each place and its
+/// length, bytes.
+#[derive(Default)]
+struct Stored(Vec<(i64, i64)>);
+
+impl Stored {
+    /// Notes where an instruction stores something.
+    fn note(&mut self, way: &Way, instruction: &Instruction) {
+        let stores = instruction.op0_kind() == OpKind::Memory
+            && !matches!(instruction.mnemonic(), Mnemonic::Cmp | Mnemonic::Test);
+        let at = way.address(instruction).filter(|at| at.of == Of::Sp);
+        if let Some(at) = at.filter(|_| stores) {
+            let length = instruction.memory_size().size() as i64;
+            self.0.push((at.above, length));
+        }
+    }
+
+    /// Whether part of the word so far above the stack pointer is among it.
+    fn overlaps(&self, above: i64) -> bool {
+        let is_part = |&(at, length): &(i64, i64)| at < above + 8 && above < at + length;
+        self.0.iter().any(is_part)
+    }
 }
 
 impl<R: ReadCode> Ways<'_, R> {
@@ -211,14 +259,21 @@ impl<R: ReadCode> Ways<'_, R> {
         let (mut found, mut is_fp_sure) = (None, true);
         while let Some(mut way) = open.pop() {
             if let Some(before) = seen.get(&way.at) {
-                is_fp_sure &= before.fp == way.fp;
                 if before.sp != way.sp {
                     return None;
                 }
-                if before.written | way.written == before.written {
-                    continue;
+                // A loop may change what it comes back with; what counts is what the ways
+                // return with.
+                if before.fp != way.fp {
+                    way.fp = Kept::Other;
+                }
+                if before.pushed_fp != way.pushed_fp {
+                    way.pushed_fp = None;
                 }
                 way.written |= before.written;
+                if *before == way {
+                    continue;
+                }
             }
             seen.insert(way.at, way);
             self.left = self.left.checked_sub(1)?;
@@ -249,6 +304,7 @@ impl<R: ReadCode> Ways<'_, R> {
             written: way.written | written_by(&mut self.info, instruction),
             ..way.after(instruction)?
         };
+        self.stored.note(way, instruction);
         let jump = Way {
             at: instruction.near_branch_target(),
             ..next
@@ -259,13 +315,14 @@ impl<R: ReadCode> Ways<'_, R> {
             FlowControl::UnconditionalBranch => open.push(jump),
             FlowControl::Call => {
                 // It must come back, with the stack as it was.
-                let (sp, _) = self.from(jump.at, calls.checked_sub(1)?)?;
-                if sp != (At { of: None, above: 0 }) {
+                let (sp, fp) = self.from(jump.at, calls.checked_sub(1)?)?;
+                if sp != At::TOP {
                     return None;
                 }
+                // It need not follow the ABI: what it does not touch it keeps.
+                let keeps_fp = fp == Kept::Same;
                 open.push(Way {
-                    // It may keep it or not: it need not follow the ABI.
-                    fp: Kept::Other,
+                    fp: if keeps_fp { next.fp } else { Kept::Other },
                     written: u32::MAX,
                     ..next
                 });
@@ -276,54 +333,64 @@ impl<R: ReadCode> Ways<'_, R> {
     }
 }
 
+impl At {
+    /// Where the stack pointer points to.
+    const TOP: Self = Self {
+        of: Of::Sp,
+        above: 0,
+    };
+}
+
 impl Way {
     /// At its beginning.
     pub(super) fn from(pc: u64) -> Self {
         Self {
             at: pc,
-            sp: At { of: None, above: 0 },
+            sp: At::TOP,
             fp: Kept::Same,
+            pushed_fp: None,
             written: 0,
         }
     }
 
     /// The stack behind an instruction; `None` if that is not known.
     pub(super) fn after(&self, instruction: &Instruction) -> Option<Self> {
-        let state = State {
-            depth: Some(self.sp.above.checked_neg()?),
-            // What it holds is not known, so nothing is computed from it.
-            fp: Fp::Other,
-            ..State::entered(self.at)
-        };
-        let at = |depth: i64| {
-            let above = depth.checked_neg()?;
-            Some(At { above, ..self.sp })
-        };
+        let state = self.state()?;
         let writes = instruction.op0_kind() == OpKind::Register;
         let target = instruction.op0_register();
         let is_move = instruction.mnemonic() == Mnemonic::Mov && writes;
-        let from_register = is_move && instruction.op1_kind() == OpKind::Register;
-        let sp = match instruction.code() {
+        let sp = match (instruction.code(), instruction.op1_kind()) {
             // Where it was kept before the stack was aligned.
-            _ if from_register && is_sp(target) => {
+            (_, OpKind::Register) if is_move && is_sp(target) => {
                 self.kept_sp(dwarf(instruction.op1_register())?)?
             }
-            Code::Leaveq => At {
+            (Code::Mov_r64_rm64, OpKind::Memory) if is_sp(target) => {
+                let word = self.address(instruction)?;
+                let is_in_frame = word.of == Of::Sp && word.above >= 0;
+                is_in_frame.then_some(At {
+                    of: Of::Word(word.above),
+                    above: 0,
+                })?
+            }
+            (Code::Leaveq, _) => At {
                 above: 8,
                 ..self.kept_sp(FP)?
             },
-            _ => at(state.after(instruction).depth?)?,
+            _ => At {
+                above: state.after(instruction).depth?.checked_neg()?,
+                ..self.sp
+            },
         };
         let fp = match instruction.mnemonic() {
             Mnemonic::Cmp | Mnemonic::Test | Mnemonic::Push => self.fp,
+            Mnemonic::Pop if is_fp(target) && self.pushed_fp == Some(self.sp) => Kept::Same,
             Mnemonic::Lea if is_padding(instruction) => self.fp,
             Mnemonic::Leave => Kept::From(self.kept_sp(FP)?),
             Mnemonic::Pop if writes && is_fp(target) => Kept::From(self.sp),
             Mnemonic::Mov
                 if writes && is_fp(target) && instruction.op1_kind() == OpKind::Memory =>
             {
-                let from = state.address(instruction).and_then(at);
-                from.map_or(Kept::Other, Kept::From)
+                self.address(instruction).map_or(Kept::Other, Kept::From)
             }
             Mnemonic::Xchg | Mnemonic::Cmpxchg | Mnemonic::Xadd
                 if is_fp(instruction.op1_register()) =>
@@ -333,11 +400,36 @@ impl Way {
             _ if writes && is_fp(target) => Kept::Other,
             _ => self.fp,
         };
+        let pushes_it = instruction.mnemonic() == Mnemonic::Push && is_fp(target);
+        let pushed_fp = match self.fp {
+            Kept::Same if writes && pushes_it => Some(sp),
+            _ => self.pushed_fp,
+        };
         Some(Self {
             at: instruction.next_ip(),
             sp,
             fp,
+            pushed_fp,
             written: self.written,
+        })
+    }
+
+    /// The stack as code from a function's start on has it.
+    fn state(&self) -> Option<State> {
+        Some(State {
+            depth: Some(self.sp.above.checked_neg()?),
+            // What it holds is not known, so nothing is computed from it.
+            fp: Fp::Other,
+            ..State::entered(self.at)
+        })
+    }
+
+    /// Where a memory operand is, if that is on the stack.
+    fn address(&self, instruction: &Instruction) -> Option<At> {
+        let below = self.state()?.address(instruction)?;
+        Some(At {
+            above: below.checked_neg()?,
+            ..self.sp
         })
     }
 
@@ -345,7 +437,7 @@ impl Way {
     fn kept_sp(&self, number: u8) -> Option<At> {
         let is_kept = self.written & (1 << number) == 0;
         is_kept.then_some(At {
-            of: Some(number),
+            of: Of::Register(number),
             above: 0,
         })
     }
@@ -512,12 +604,72 @@ mod tests {
     }
 
     #[test]
+    fn a_stack_pointer_that_the_stack_keeps_is_taken_back_from_there() {
+        // and $-32,%rsp; sub $0xa0,%rsp; mov %r10,0x80(%rsp); 1: dec %edx; jnz 1b;
+        // mov 0x80(%rsp),%rsp; pop %rbp; ret
+        let code = [
+            0x48, 0x83, 0xe4, 0xe0, 0x48, 0x81, 0xec, 0xa0, 0, 0, 0, 0x4c, 0x89, 0x94, 0x24, 0x80,
+            0, 0, 0, 0xff, 0xca, 0x75, 0xfc, 0x48, 0x8b, 0xa4, 0x24, 0x80, 0, 0, 0, 0x5d, 0xc3,
+        ];
+        let by_next = |code: &[u8], place: u64| {
+            by_next_return(Machine::X86_64, (0x1000 + place, None), &mut reader(code))
+        };
+        let kept = Some(CodeFrame {
+            return_address: Slot::KeptAt(0x80, 8),
+            caller_fp: Some(CallerFp::Saved(8)),
+        });
+        for place in [19, 21, 23] {
+            assert_eq!((at(&code, place), by_next(&code, place)), (kept, kept));
+        }
+        assert_eq!(at(&code, 31), frame(8, Some(CallerFp::Saved(8))));
+        // What is to be stored there is not there yet.
+        for place in [0, 4, 11] {
+            assert_eq!((at(&code, place), by_next(&code, place)), (None, None));
+        }
+        // It is stored to in a loop: mov %edx,0x84(%rsp)
+        let stores = [0x89, 0x94, 0x24, 0x84, 0, 0, 0];
+        let looped = [&code[..21], &stores, &[0x75, 0xf5], &code[23..]].concat();
+        assert_eq!(at(&looped, 19), None);
+        let beside = [&looped[..24], &[0x88], &looped[25..]].concat();
+        assert_eq!(at(&beside, 19), kept);
+        // Below the stack pointer: mov -8(%rsp),%rsp; ret
+        assert_eq!(at(&[0x48, 0x8b, 0x64, 0x24, 0xf8, 0xc3], 0), None);
+    }
+
+    #[test]
+    fn a_loop_may_use_the_frame_pointer_that_its_function_has_pushed() {
+        // 1: mov %eax,%ebp; dec %ecx; jnz 1b; pop %rbp; ret
+        let code = [0x89, 0xc5, 0xff, 0xc9, 0x75, 0xfa, 0x5d, 0xc3];
+        for place in [0, 2, 4] {
+            assert_eq!(at(&code, place), frame(8, Some(CallerFp::Saved(8))));
+        }
+        // push %rbx; push %rbp; mov %eax,%ebp; pop %rbp; pop %rbx; ret
+        let pushes = [0x53, 0x55, 0x89, 0xc5, 0x5d, 0x5b, 0xc3];
+        for (place, above) in [(0, 0), (1, 8)] {
+            assert_eq!(at(&pushes, place), frame(above, Some(CallerFp::InRegister)));
+        }
+        assert_eq!(at(&pushes, 2), frame(16, Some(CallerFp::Saved(16))));
+        // Another word is popped: push %rbp; push %rax; pop %rbp; pop %rax; ret
+        let swaps = [0x55, 0x50, 0x5d, 0x58, 0xc3];
+        assert_eq!(at(&swaps, 0), frame(0, None));
+        // Where it is not popped, it is what it was only if the loop is not run again.
+        let without = [0x89, 0xc5, 0xff, 0xc9, 0x75, 0xfa, 0xc3];
+        assert_eq!(at(&without, 0), frame(0, None));
+        assert_eq!(at(&without, 2), frame(0, None));
+        assert_eq!(at(&without, 6), frame(0, Some(CallerFp::InRegister)));
+    }
+
+    #[test]
     fn what_is_called_must_come_back_with_the_stack_as_it_was() {
         // sub $8,%rsp; call 1f; add $8,%rsp; ret; 1: inc %eax; ret
         let code = [
             0x48, 0x83, 0xec, 8, 0xe8, 5, 0, 0, 0, 0x48, 0x83, 0xc4, 8, 0xc3, 0xff, 0xc0, 0xc3,
         ];
-        assert_eq!(at(&code, 4), frame(8, None), "the callee may change rbp");
+        assert_eq!(at(&code, 4), frame(8, Some(CallerFp::InRegister)));
+        // 1: inc %ebp; ret
+        let mut changes = code;
+        changes[15] = 0xc5;
+        assert_eq!(at(&changes, 4), frame(8, None));
         assert_eq!(at(&code, 9), frame(8, Some(CallerFp::InRegister)));
         // 1: pop %rax; ret
         let mut wrong = code;

@@ -304,3 +304,23 @@ fn any_bytes_come_to_an_end() {
     // A jump to itself.
     assert_eq!(at(&[0xeb, 0xfe], Wanted::Exact(AT + 2)), None);
 }
+
+#[test]
+fn a_function_is_followed_before_those_that_it_jumps_to() {
+    // 0: test %edi,%edi; 2: je 7 (or jne); 4: two bytes; 6: what is wanted; 7: jmp to 20 000 nops
+    let far = |at: i32| [&[0xe9][..], &(64 - at - 5).to_le_bytes()].concat();
+    let push_pop_ret = [0x53, 0x5b, 0xc3];
+    let nops = |code: Vec<u8>| [&code[..], &vec![0x90; 64 - code.len()], &[0x90; 20_000]].concat();
+    let jumps_first = [&[0x85, 0xff, 0x74, 5][..], &far(4), &push_pop_ret].concat();
+    let jumps_last = [&[0x85, 0xff, 0x74, 3][..], &push_pop_ret, &far(7)].concat();
+    let pushed = sp(8, Some(CallerFp::InRegister));
+    assert_eq!(at(&nops(jumps_first), Wanted::Exact(AT + 10)), pushed);
+    let jumps_last = nops(jumps_last);
+    assert_eq!(at(&jumps_last, Wanted::Exact(AT + 5)), pushed);
+    // What is jumped to is looked at as far as there is room for it.
+    assert_eq!(
+        at(&jumps_last, Wanted::Exact(AT + 99)),
+        sp(0, Some(CallerFp::InRegister))
+    );
+    assert_eq!(at(&jumps_last, Wanted::Exact(AT + 19_000)), None);
+}
