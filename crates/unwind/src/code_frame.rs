@@ -31,7 +31,7 @@ pub(crate) use kept::{OwnFp, kept_fp};
 pub(crate) use leaving::leaving;
 pub(crate) use pads::in_pad;
 pub(crate) use reach::{Reached, Reaches};
-pub(crate) use returns::{Constant, by_next_return, by_returns};
+pub(crate) use returns::{Constant, by_next_return, by_returns, written_by_function};
 pub(crate) use straight::{ends_all, fp_to_be, has_frame_made, makes_room, taken_down_by_fp};
 pub use straight::{is_straight, keeps_on_stack};
 pub(crate) use stretch::{LONGEST, Stretch, beginnings};
@@ -65,7 +65,7 @@ pub(crate) enum Slot {
     /// So far above the frame pointer.
     FromFp(i64),
     /// So far above the address that a register of this number holds, where
-    /// the frame was interrupted.
+    /// the frame was interrupted, or behind a call that keeps it.
     KeptIn(u8, i64),
     /// So far above the address that is in the word so far above the stack pointer,
     /// which is the first of the two: where it was kept before the stack was aligned.

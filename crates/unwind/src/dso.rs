@@ -90,6 +90,8 @@ pub struct UnwindDso {
     pad_frames: FxHashMap<(u64, Wanted), Option<CodeFrame>>,
     /// By place: frames found in the code behind it.
     return_frames: FxHashMap<Wanted, Option<CodeFrame>>,
+    /// By start: registers that a function and what it calls may change.
+    written: FxHashMap<u64, Option<u32>>,
     /// The same where calls are believed to keep the stack, and by how far the stack
     /// pointer is above a multiple of 16.
     abi_frames: FxHashMap<(Wanted, u8), Option<CodeFrame>>,
@@ -152,6 +154,7 @@ impl UnwindDso {
             reaches: Reaches::default(),
             pad_frames: FxHashMap::default(),
             return_frames: FxHashMap::default(),
+            written: FxHashMap::default(),
             abi_frames: FxHashMap::default(),
             found_frames: FxHashMap::default(),
             kept_fps: FxHashMap::default(),
@@ -204,6 +207,7 @@ impl UnwindDso {
         let rows = self.rows.capacity() * 2 * size_of::<Row>();
         let found = entries(&self.rules) + entries(&self.code_frames) + entries(&self.eh_returns);
         let found = found + entries(&self.pad_frames) + entries(&self.return_frames);
+        let found = found + entries(&self.written);
         let found = found + entries(&self.abi_frames) + entries(&self.found_frames);
         let found = found + self.pointed.held_bytes();
         let found = found + entries(&self.kept_fps) + self.reaches.held_bytes();
@@ -285,6 +289,19 @@ impl UnwindDso {
                 .or_else(|| code_frame::by_next_return(machine, (at, None), &mut read)),
         };
         *self.return_frames.entry(wanted).or_insert_with(find)
+    }
+
+    /// Whether the function at `entry`, and what it calls, leave a register as it is; false
+    /// where that is not known.
+    pub(crate) fn keeps_register(&mut self, entry: Svma, register: u8, machine: Machine) -> bool {
+        if self.written.len() >= MAX_CACHED {
+            self.written.clear();
+        }
+        let image = &self.image;
+        let mut read = code_of(image);
+        let find = || code_frame::written_by_function(machine, entry.0, &mut read);
+        let written = *self.written.entry(entry.0).or_insert_with(find);
+        written.is_some_and(|written| written & (1 << register) == 0)
     }
 
     /// The frame at a place of x86-64 code by the ways to a return, where calls are

@@ -94,7 +94,7 @@ pub(crate) fn in_known_function(
     start: Svma,
     process: &mut impl Process,
 ) -> Option<Caller> {
-    let frame = Followed::new(unwinder, at);
+    let mut frame = Followed::new(unwinder, at);
     let (machine, wanted) = (frame.machine(), frame.wanted());
     let dso = frame.unwinder.dsos.get_mut(frame.id)?;
     let found = dso.code_frame(start, wanted, machine);
@@ -434,7 +434,7 @@ impl<'a> Followed<'a> {
         // What is called may jump on to an interrupted place.
         let before = self.call_before(&caller.registers, process)?;
         let leads = (self.is_exact && before.is_call()) || self.may_come_here(&caller, process)?;
-        if leads && matches!(frame.return_address, Slot::KeptAt(..)) {
+        if leads && matches!(frame.return_address, Slot::KeptIn(..) | Slot::KeptAt(..)) {
             let dso = self.unwinder.dsos.get_mut(self.id)?;
             dso.keep_found_frame(wanted, frame);
         }
@@ -546,13 +546,13 @@ impl<'a> Followed<'a> {
     }
 
     /// Where the frame's return address is.
-    fn slot_of(&self, frame: &CodeFrame, process: &mut impl Process) -> Option<u64> {
+    fn slot_of(&mut self, frame: &CodeFrame, process: &mut impl Process) -> Option<u64> {
         match frame.return_address {
             Slot::FromSp(offset) => self.registers.sp().checked_add_signed(offset),
             Slot::FromFp(offset) => self.registers.fp()?.checked_add_signed(offset),
-            // Of other frames it is not known what it holds.
             Slot::KeptIn(number, offset) => {
-                let held = self.registers.known(number).filter(|_| self.is_exact)?;
+                let is_kept = self.is_exact || self.is_kept_by_callee(number, process)?;
+                let held = self.registers.known(number).filter(|_| is_kept)?;
                 let slot = held.checked_add_signed(offset)?;
                 (slot >= self.registers.sp()).then_some(slot)
             }
@@ -566,8 +566,24 @@ impl<'a> Followed<'a> {
         }
     }
 
+    /// Whether what the frame has called keeps a register: then that holds what it did where
+    /// the innermost frame was interrupted.
+    fn is_kept_by_callee(&mut self, number: u8, process: &mut impl Process) -> Option<bool> {
+        let (machine, pc) = (self.machine(), self.registers.pc());
+        let CallBefore::Direct(by) = self.unwinder.call_before(machine, pc, process)? else {
+            return Some(false);
+        };
+        let entry = pc.wrapping_add_signed(by);
+        if !self.is_own(entry, process) {
+            return Some(false);
+        }
+        let entry = self.bias.to_svma(Avma(entry));
+        let dso = self.unwinder.dsos.get_mut(self.id)?;
+        Some(dso.keeps_register(entry, number, machine))
+    }
+
     /// The caller's registers, as the frame has them.
-    fn caller_at(&self, frame: &CodeFrame, process: &mut impl Process) -> Option<Caller> {
+    fn caller_at(&mut self, frame: &CodeFrame, process: &mut impl Process) -> Option<Caller> {
         let machine = self.machine();
         let slot = self.slot_of(frame, process)?;
         let mut caller = self.registers;

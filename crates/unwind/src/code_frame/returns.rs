@@ -75,11 +75,29 @@ pub(crate) fn by_returns(machine: Machine, pc: u64, read: &mut impl ReadCode) ->
         info: InstructionInfoFactory::new(),
         stored: Stored::default(),
     };
-    let (sp, fp) = ways.from(pc, MAX_CALLS)?;
-    match sp.of {
+    let end = ways.from(pc, MAX_CALLS)?;
+    match end.sp.of {
         Of::Word(above) if ways.stored.overlaps(above) => None,
-        _ => frame_of(machine, sp, fp),
+        _ => frame_of(machine, end.sp, end.fp),
     }
+}
+
+/// The registers that the function at `entry` may change, with what it calls, a bit for
+/// each number; `None` if not all ways through it can be followed.
+pub(crate) fn written_by_function(
+    machine: Machine,
+    entry: u64,
+    read: &mut impl ReadCode,
+) -> Option<u32> {
+    let mut ways = Ways {
+        machine,
+        read,
+        left: MAX_INSTRUCTIONS,
+        info: InstructionInfoFactory::new(),
+        stored: Stored::default(),
+    };
+    let end = ways.from(entry, MAX_CALLS - 1)?;
+    (end.sp == At::TOP).then_some(end.written)
 }
 
 /// The frame at an interrupted `pc`, if a way without a call leads from there to a
@@ -217,6 +235,17 @@ pub(super) fn frame_of(machine: Machine, sp: At, fp: Kept) -> Option<CodeFrame> 
     })
 }
 
+/// What ways come to at their returns.
+#[derive(Debug, Clone, Copy)]
+struct End {
+    /// Where they find the return address.
+    sp: At,
+    /// What they return with in the frame pointer.
+    fp: Kept,
+    /// Registers that one of them may have changed, a bit for each number.
+    written: u32,
+}
+
 struct Ways<'a, R> {
     machine: Machine,
     read: &'a mut R,
@@ -251,12 +280,11 @@ impl Stored {
 }
 
 impl<R: ReadCode> Ways<'_, R> {
-    /// Where all ways from a place find the return address, and the frame
-    /// pointer that they return with.
-    fn from(&mut self, pc: u64, calls: u32) -> Option<(At, Kept)> {
+    /// What all ways from a place come to at a return.
+    fn from(&mut self, pc: u64, calls: u32) -> Option<End> {
         let mut open = vec![Way::from(pc)];
         let mut seen: FxHashMap<u64, Way> = FxHashMap::default();
-        let (mut found, mut is_fp_sure) = (None, true);
+        let mut found: Option<End> = None;
         while let Some(mut way) = open.pop() {
             if let Some(before) = seen.get(&way.at) {
                 if before.sp != way.sp {
@@ -282,14 +310,20 @@ impl<R: ReadCode> Ways<'_, R> {
                 self.go_on(&way, &instruction, calls, &mut open)?;
                 continue;
             }
-            let (sp, fp) = *found.get_or_insert((way.sp, way.fp));
-            is_fp_sure &= fp == way.fp;
-            if sp != way.sp || !is_plain_return(&instruction) {
+            let end = found.get_or_insert(End {
+                sp: way.sp,
+                fp: way.fp,
+                written: 0,
+            });
+            if end.sp != way.sp || !is_plain_return(&instruction) {
                 return None;
             }
+            if end.fp != way.fp {
+                end.fp = Kept::Other;
+            }
+            end.written |= way.written;
         }
-        let (sp, fp) = found?;
-        Some((sp, if is_fp_sure { fp } else { Kept::Other }))
+        found
     }
 
     /// Adds where an instruction leads; `None` if that is not known.
@@ -315,15 +349,15 @@ impl<R: ReadCode> Ways<'_, R> {
             FlowControl::UnconditionalBranch => open.push(jump),
             FlowControl::Call => {
                 // It must come back, with the stack as it was.
-                let (sp, fp) = self.from(jump.at, calls.checked_sub(1)?)?;
-                if sp != At::TOP {
+                let end = self.from(jump.at, calls.checked_sub(1)?)?;
+                if end.sp != At::TOP {
                     return None;
                 }
                 // It need not follow the ABI: what it does not touch it keeps.
-                let keeps_fp = fp == Kept::Same;
+                let keeps_fp = end.fp == Kept::Same;
                 open.push(Way {
                     fp: if keeps_fp { next.fp } else { Kept::Other },
-                    written: u32::MAX,
+                    written: next.written | end.written,
                     ..next
                 });
             }
@@ -445,7 +479,7 @@ impl Way {
 
 #[cfg(test)]
 mod tests {
-    use super::{Constant, by_next_return, by_returns};
+    use super::{Constant, by_next_return, by_returns, written_by_function};
     use crate::Machine;
     use crate::code_frame::tests::reader;
     use crate::code_frame::{CallerFp, CodeFrame, Slot};
@@ -657,6 +691,31 @@ mod tests {
         assert_eq!(at(&without, 0), frame(0, None));
         assert_eq!(at(&without, 2), frame(0, None));
         assert_eq!(at(&without, 6), frame(0, Some(CallerFp::InRegister)));
+    }
+
+    #[test]
+    fn a_call_keeps_the_registers_that_its_function_does_not_write() {
+        // call 1f; mov %rcx,%rsp; ret; 1: inc %eax; ret
+        let code = [0xe8, 4, 0, 0, 0, 0x48, 0x89, 0xcc, 0xc3, 0xff, 0xc0, 0xc3];
+        let by_rcx = Some(CodeFrame {
+            return_address: Slot::KeptIn(2, 0),
+            caller_fp: Some(CallerFp::InRegister),
+        });
+        assert_eq!((at(&code, 0), at(&code, 5)), (by_rcx, by_rcx));
+        let written = |code: &[u8]| written_by_function(Machine::X86_64, 0x1009, &mut reader(code));
+        assert_eq!(written(&code), Some(1));
+        // 1: inc %ecx; ret
+        let mut changes = code;
+        changes[10] = 0xc1;
+        assert_eq!((at(&changes, 0), written(&changes)), (None, Some(1 << 2)));
+        // 1: call 2f; ret; 2: mul %ecx; ret. A call writes the stack pointer.
+        let nested = [&code[..9], &[0xe8, 1, 0, 0, 0, 0xc3, 0xf7, 0xe1, 0xc3]].concat();
+        assert_eq!((at(&nested, 0), written(&nested)), (by_rcx, Some(0b1000_0011)));
+        // 1: call *%rax; ret, and what does not come back with the stack as it was.
+        for unknown in [&[0xff, 0xd0, 0xc3][..], &[0x58, 0xc3]] {
+            let code = [&code[..9], unknown].concat();
+            assert_eq!((at(&code, 0), written(&code)), (None, None));
+        }
     }
 
     #[test]
