@@ -2,6 +2,7 @@
 
 use crate::affinity::Mover;
 use crate::filter::Filter;
+use crate::follower::Follower;
 use crate::open::{OpenEvent, OpenSet, RingSlot};
 use crate::options::Affinity;
 use crate::planned::Role;
@@ -19,7 +20,7 @@ use prof_sys::{Event, PollSet, Records, Waker};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How long records stay in their rings while these are looked through, and how
@@ -69,6 +70,8 @@ pub(crate) struct Shared {
     pub(crate) begun: AtomicBool,
     /// Nothing more can be written, or the file is large enough.
     pub(crate) writer_ended: AtomicBool,
+    /// The writing thread, once it runs.
+    writer: OnceLock<Thread>,
     /// The writing thread is done.
     pub(crate) written: AtomicBool,
     /// Another file is wanted.
@@ -105,6 +108,7 @@ impl Shared {
             all_gone: AtomicBool::new(false),
             begun: AtomicBool::new(false),
             writer_ended: AtomicBool::new(false),
+            writer: OnceLock::new(),
             written: AtomicBool::new(false),
             another: AtomicBool::new(false),
             newest: AtomicBool::new(false),
@@ -131,6 +135,11 @@ impl Shared {
     fn patience(&self) -> Duration {
         // ORDERING: Relaxed, as in `be_patient`.
         Duration::from_micros(self.patience.load(Ordering::Relaxed))
+    }
+
+    /// The calling thread writes.
+    pub(crate) fn writes(&self) {
+        let _ = self.writer.set(Thread::current());
     }
 
     /// The writing thread is done with so many bytes.
@@ -277,6 +286,9 @@ pub(crate) struct Drainer<'a> {
     waiting: Vec<usize>,
     /// Goes to each ring that is emptied, if the thread is to do so.
     mover: Option<Mover>,
+    /// Where the writing thread runs, if it is to be near.
+    follower: Option<Follower>,
+    affinity: Affinity,
     faults: KernelFaults,
 }
 
@@ -313,6 +325,8 @@ impl<'a> Drainer<'a> {
             trim: None,
             filter: None,
             mover: None,
+            follower: None,
+            affinity: Affinity::default(),
             faults: faults_of(events),
         }
     }
@@ -321,6 +335,7 @@ impl<'a> Drainer<'a> {
     pub(crate) fn near_rings(mut self, affinity: Affinity) -> Self {
         let cpus = self.rings.iter().filter_map(|slot| slot.cpu);
         self.mover = Mover::new(affinity, cpus);
+        self.affinity = affinity;
         self
     }
 
@@ -365,6 +380,7 @@ impl<'a> Drainer<'a> {
 
     /// Runs until [`Shared::stop`] is up.
     pub(crate) fn run(mut self) {
+        self.follower = Follower::new(self.affinity);
         loop {
             // Asked before draining, so that what was written before the stop
             // is drained after it.
@@ -476,6 +492,9 @@ impl<'a> Drainer<'a> {
             return;
         }
         self.faults.mend(&mut records);
+        if let (Some(follower), Some(&writer)) = (&mut self.follower, self.shared.writer.get()) {
+            follower.before_sending(writer, queued == 0);
+        }
         self.shared.queued(records.len());
         self.queue.send(Piece { records, began });
     }

@@ -46,6 +46,7 @@ mod error;
 pub mod events;
 mod filter;
 mod flight;
+mod follower;
 mod foreign;
 mod framing;
 pub mod hints;

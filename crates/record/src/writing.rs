@@ -191,6 +191,7 @@ impl Writing<'_> {
     /// Writes the beginning, then pieces until their senders are gone, then
     /// the end.
     pub(crate) fn run(mut self, pieces: &Receiver) -> Written {
+        self.shared.writes();
         let mut result = self.write_first();
         self.shared.tell_main(&self.shared.begun);
         let mut flushed = Instant::now();

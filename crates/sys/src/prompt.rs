@@ -3,7 +3,7 @@
 
 use crate::event::Event;
 use crate::overflow;
-use crate::signal::SignalSet;
+use crate::signal::{SignalSet, Thread};
 use std::io;
 use std::marker::PhantomData;
 use std::time::Duration;
@@ -71,20 +71,52 @@ pub fn run_on(cpu: u32) -> io::Result<()> {
 /// Lets the calling thread run on these CPUs only; `EINVAL` if none of them is
 /// there, or one has a number that no set holds.
 pub fn run_on_any(cpus: &[u32]) -> io::Result<()> {
+    set_cpus(0, cpus)
+}
+
+/// The same of another thread of this process; `ESRCH` if it has ended.
+pub fn let_run_on_any(thread: Thread, cpus: &[u32]) -> io::Result<()> {
+    set_cpus(thread.0, cpus)
+}
+
+/// `tid` 0 is the calling thread.
+fn set_cpus(tid: libc::pid_t, cpus: &[u32]) -> io::Result<()> {
     // SAFETY: cpu_set_t is plain bits, of which zeros are an empty set.
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
     for &cpu in cpus {
         let cpu = usize::try_from(cpu).unwrap_or(usize::MAX);
-        if cpu >= 8 * size_of::<libc::cpu_set_t>() {
+        if cpu >= MOST_CPUS {
             return Err(io::Error::from_raw_os_error(libc::EINVAL));
         }
         // SAFETY: the set is a live local value, and holds a bit of this number.
         unsafe { libc::CPU_SET(cpu, &mut set) };
     }
-    // SAFETY: 0 is the calling thread, and the kernel reads the live set.
+    // SAFETY: the kernel reads the live set.
     let result =
-        unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set) };
+        unsafe { libc::sched_setaffinity(tid, size_of::<libc::cpu_set_t>(), &raw const set) };
     crate::checked(result).map(drop)
+}
+
+/// CPUs that a set holds.
+const MOST_CPUS: usize = 8 * size_of::<libc::cpu_set_t>();
+
+/// The CPUs that the calling thread may run on; `EINVAL` if the machine has more than a
+/// set holds.
+pub fn own_cpus() -> io::Result<Vec<u32>> {
+    // SAFETY: cpu_set_t is plain bits, of which zeros are an empty set.
+    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    // SAFETY: 0 is the calling thread, and the kernel fills the live set.
+    let result = unsafe { libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut set) };
+    crate::checked(result)?;
+    // SAFETY: the set is a live local value, and holds a bit of each of these numbers.
+    let is_in = |&cpu: &u32| unsafe { libc::CPU_ISSET(cpu as usize, &set) };
+    Ok((0..MOST_CPUS as u32).filter(is_in).collect())
+}
+
+/// The CPU that the calling thread runs on now.
+pub fn own_cpu() -> Option<u32> {
+    // SAFETY: takes nothing.
+    u32::try_from(unsafe { libc::sched_getcpu() }).ok()
 }
 
 /// Lets the calling thread, and threads that it starts, run before all ordinary
@@ -155,8 +187,12 @@ fn set_slice(nice: i32) -> io::Result<i32> {
 
 #[cfg(test)]
 mod tests {
-    use super::{SampleSignals, run_first, run_on, run_on_any, run_soon, set_slice};
+    use super::{
+        SampleSignals, let_run_on_any, own_cpu, own_cpus, run_first, run_on, run_on_any, run_soon,
+        set_slice,
+    };
     use crate::event::{Event, Target};
+    use crate::signal::Thread;
     use prof_abi::{AttrFlags, EventAttr, SampleType};
     use std::time::Duration;
 
@@ -203,6 +239,24 @@ mod tests {
         })
         .join()
         .expect("no panic");
+    }
+
+    #[test]
+    fn another_thread_is_let_run_on_some_cpus() {
+        let (tell, told) = std::sync::mpsc::channel();
+        let (end, ended) = std::sync::mpsc::channel::<()>();
+        let thread = std::thread::spawn(move || {
+            tell.send(Thread::current()).expect("received");
+            let _ = ended.recv();
+            (own_cpus().expect("a set"), own_cpu())
+        });
+        let all = own_cpus().expect("a set");
+        let one = *all.last().expect("this one");
+        let other = told.recv().expect("sent");
+        let_run_on_any(other, &[one]).expect("it may run there");
+        drop(end);
+        assert_eq!(thread.join().expect("no panic"), (vec![one], Some(one)));
+        assert_eq!(own_cpus().expect("a set"), all, "this thread is as it was");
     }
 
     #[test]

@@ -710,7 +710,10 @@ mod tests {
         assert_eq!((at(&changes, 0), written(&changes)), (None, Some(1 << 2)));
         // 1: call 2f; ret; 2: mul %ecx; ret. A call writes the stack pointer.
         let nested = [&code[..9], &[0xe8, 1, 0, 0, 0, 0xc3, 0xf7, 0xe1, 0xc3]].concat();
-        assert_eq!((at(&nested, 0), written(&nested)), (by_rcx, Some(0b1000_0011)));
+        assert_eq!(
+            (at(&nested, 0), written(&nested)),
+            (by_rcx, Some(0b1000_0011))
+        );
         // 1: call *%rax; ret, and what does not come back with the stack as it was.
         for unknown in [&[0xff, 0xd0, 0xc3][..], &[0x58, 0xc3]] {
             let code = [&code[..9], unknown].concat();
