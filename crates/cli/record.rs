@@ -330,7 +330,8 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "PRIO", value_parser = clap::value_parser!(u8).range(1..=99))]
     realtime: Option<u8>,
     /// Where the thread that empties the rings runs: on the CPU (cpu) or the
-    /// NUMA node (node) of the ring that it empties, or anywhere (sys).
+    /// NUMA node (node) of the ring that it empties, or anywhere (sys): then the thread
+    /// that writes what comes out of them runs beside it, as long as it keeps up.
     #[arg(long, value_name = "node|cpu|sys", default_value = "sys", value_parser = values::affinity, hide_default_value = true)]
     affinity: Affinity,
     /// Look at the options only.
