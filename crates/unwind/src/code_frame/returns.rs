@@ -68,13 +68,7 @@ pub(super) struct Way {
 
 /// The frame at `pc`, if all ways from there agree on it.
 pub(crate) fn by_returns(machine: Machine, pc: u64, read: &mut impl ReadCode) -> Option<CodeFrame> {
-    let mut ways = Ways {
-        machine,
-        read,
-        left: MAX_INSTRUCTIONS,
-        info: InstructionInfoFactory::new(),
-        stored: Stored::default(),
-    };
+    let mut ways = Ways::new(machine, read);
     let end = ways.from(pc, MAX_CALLS)?;
     match end.sp.of {
         Of::Word(above) if ways.stored.overlaps(above) => None,
@@ -89,13 +83,7 @@ pub(crate) fn written_by_function(
     entry: u64,
     read: &mut impl ReadCode,
 ) -> Option<u32> {
-    let mut ways = Ways {
-        machine,
-        read,
-        left: MAX_INSTRUCTIONS,
-        info: InstructionInfoFactory::new(),
-        stored: Stored::default(),
-    };
+    let mut ways = Ways::new(machine, read);
     let end = ways.from(entry, MAX_CALLS - 1)?;
     (end.sp == At::TOP).then_some(end.written)
 }
@@ -279,7 +267,17 @@ impl Stored {
     }
 }
 
-impl<R: ReadCode> Ways<'_, R> {
+impl<'a, R: ReadCode> Ways<'a, R> {
+    fn new(machine: Machine, read: &'a mut R) -> Self {
+        Self {
+            machine,
+            read,
+            left: MAX_INSTRUCTIONS,
+            info: InstructionInfoFactory::new(),
+            stored: Stored::default(),
+        }
+    }
+
     /// What all ways from a place come to at a return.
     fn from(&mut self, pc: u64, calls: u32) -> Option<End> {
         let mut open = vec![Way::from(pc)];
