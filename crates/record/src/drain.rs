@@ -288,7 +288,6 @@ pub(crate) struct Drainer<'a> {
     mover: Option<Mover>,
     /// Where the writing thread runs, if it is to be near.
     follower: Option<Follower>,
-    affinity: Affinity,
     faults: KernelFaults,
 }
 
@@ -326,7 +325,6 @@ impl<'a> Drainer<'a> {
             filter: None,
             mover: None,
             follower: None,
-            affinity: Affinity::default(),
             faults: faults_of(events),
         }
     }
@@ -335,7 +333,7 @@ impl<'a> Drainer<'a> {
     pub(crate) fn near_rings(mut self, affinity: Affinity) -> Self {
         let cpus = self.rings.iter().filter_map(|slot| slot.cpu);
         self.mover = Mover::new(affinity, cpus);
-        self.affinity = affinity;
+        self.follower = Follower::new(affinity);
         self
     }
 
@@ -380,7 +378,6 @@ impl<'a> Drainer<'a> {
 
     /// Runs until [`Shared::stop`] is up.
     pub(crate) fn run(mut self) {
-        self.follower = Follower::new(self.affinity);
         loop {
             // Asked before draining, so that what was written before the stop
             // is drained after it.
@@ -394,6 +391,8 @@ impl<'a> Drainer<'a> {
                 }
             }
             if stop {
+                // Nobody moves it any more, wherever it waits for a CPU.
+                self.move_writer(false);
                 return;
             }
             let filter = self.filter.as_ref();
@@ -492,11 +491,16 @@ impl<'a> Drainer<'a> {
             return;
         }
         self.faults.mend(&mut records);
-        if let (Some(follower), Some(&writer)) = (&mut self.follower, self.shared.writer.get()) {
-            follower.before_sending(writer, queued == 0);
-        }
+        self.move_writer(queued == 0);
         self.shared.queued(records.len());
         self.queue.send(Piece { records, began });
+    }
+
+    /// Lets the writing thread run here if it keeps up, else anywhere.
+    fn move_writer(&mut self, is_idle: bool) {
+        if let (Some(follower), Some(&writer)) = (&mut self.follower, self.shared.writer.get()) {
+            follower.before_sending(writer, is_idle);
+        }
     }
 
     /// Takes what traces have for the recording.

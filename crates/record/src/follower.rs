@@ -20,7 +20,7 @@ pub(crate) struct Follower {
 }
 
 impl Follower {
-    /// Of the calling thread, which may run where the other may; `None` where it is not
+    /// Of a thread that may run where the calling one may; `None` where it is not
     /// to be moved.
     pub(crate) fn new(affinity: Affinity) -> Option<Self> {
         let all = match affinity {
