@@ -329,6 +329,42 @@ fn frames_of_kilobytes_that_come_and_go_are_whole_at_10_khz() {
     }
 }
 
+/// At high rates less is copied while all stacks are shallow, by an event of its own.
+#[test]
+fn stacks_that_become_deep_are_whole_at_10_khz_and_none_is_sampled_twice() {
+    let test = "stacks_that_become_deep_are_whole_at_10_khz_and_none_is_sampled_twice";
+    let Some(program) = compiled(test, "phases.c", &["-O2"]) else {
+        return;
+    };
+    let recording = scratch().join("every-kind-phases.data");
+    let took = scratch().join("every-kind-phases.took");
+    let mut recorder = prof_command();
+    recorder.args(["record", "-v", "-F", "10000", "-g", "-o"]);
+    recorder.arg(&recording).arg("--").arg(&program);
+    let ended = recorder.args(["2000", "100"]).arg(&took).output();
+    let ended = ended.expect("prof starts");
+    let told = String::from_utf8_lossy(&ended.stderr);
+    assert!(ended.status.success(), "{told}");
+    let changes = |of: &str| told.matches(of).count();
+    // A plain user's event is of tasks alone, and a busy machine may go on by CPUs.
+    match changes("stacks are shallow") {
+        0 => skipped(test, "nothing was shallow"),
+        shallow => assert!(
+            shallow >= changes("stacks are deeper") && changes("stacks are deeper") > 0,
+            "{told}"
+        ),
+    }
+    let (complete, judged) = complete(&recording);
+    assert!(
+        complete * 100 >= judged * 98,
+        "{complete} of {judged} stacks are complete"
+    );
+    let seconds = std::fs::read_to_string(&took).expect("the program wrote it");
+    let due = 10_000.0 * seconds.trim().parse::<f64>().expect("a number");
+    let share = judged as f64 / due;
+    assert!((0.85..1.03).contains(&share), "{judged} of {due}");
+}
+
 #[test]
 fn plugins_that_come_and_go_are_told_apart() {
     let one = build("one.so", &["-shared", "-fPIC", "-DPLUGIN_FRAME=100"]);

@@ -7,6 +7,7 @@ use crate::open::{OpenEvent, OpenSet, RingSlot};
 use crate::options::Affinity;
 use crate::planned::Role;
 use crate::queue::{Piece, Sender};
+use crate::shallow;
 use crate::stream::Reader;
 use crate::traces::{AreaPlan, Areas};
 use crate::tree::Tree;
@@ -282,6 +283,8 @@ pub(crate) struct Drainer<'a> {
     trim: Option<Trim>,
     /// Whose samples are kept, if not all are.
     filter: Option<Filter<'a>>,
+    /// What is open, if less may be copied of shallow stacks, and whether it is told when.
+    shallow: Option<(&'a OpenSet, bool)>,
     /// Of each ring: the member that is waited on.
     waiting: Vec<usize>,
     /// Goes to each ring that is emptied, if the thread is to do so.
@@ -323,6 +326,7 @@ impl<'a> Drainer<'a> {
             emptied: Instant::now(),
             trim: None,
             filter: None,
+            shallow: None,
             mover: None,
             follower: None,
             faults: faults_of(events),
@@ -376,6 +380,31 @@ impl<'a> Drainer<'a> {
         Self { trim, ..self }
     }
 
+    /// Has less copied of stacks while all are shallow, if that is planned.
+    pub(crate) fn copying_shallow(mut self, set: &'a OpenSet, is_told: bool) -> Self {
+        let piece = set.may_be_shallow();
+        self.trim = self.trim.map(|trim| trim.looking_for_shallow(piece));
+        self.shallow = piece.map(|_| (set, is_told));
+        self
+    }
+
+    /// Goes to the event that copies what stacks need.
+    fn follow_depths(&mut self) {
+        if let (Some((set, is_told)), Some(trim)) = (self.shallow, &mut self.trim)
+            && let Some(is_shallow) = trim.change_of_depths()
+        {
+            if is_told {
+                self.shared.tell(shallow::told(is_shallow).to_owned());
+            }
+            // Not when they are off for good.
+            self.shared.while_on(|is_on| {
+                if is_on {
+                    set.copy_shallow(is_shallow);
+                }
+            });
+        }
+    }
+
     /// Runs until [`Shared::stop`] is up.
     pub(crate) fn run(mut self) {
         loop {
@@ -385,6 +414,7 @@ impl<'a> Drainer<'a> {
             let full = self.shared.queued.load(Ordering::Relaxed) >= MOST_QUEUED;
             if stop || !full {
                 self.drain_all();
+                self.follow_depths();
                 self.take_traces(stop);
                 if stop || self.shared.is_newest_wanted() {
                     self.take_newest(stop);

@@ -79,6 +79,7 @@ mod sampling_cost;
 mod series;
 mod session;
 mod setup;
+mod shallow;
 mod snapshots;
 mod stamp;
 mod stream;

@@ -57,6 +57,9 @@ pub(crate) enum DescriptorRole {
     OfCpu,
     /// Of the same: samples of tasks, for as long as that is enough.
     InTasks,
+    /// Of the same: these samples with less of each stack ([`Planned::shallow_piece`]),
+    /// while that is enough.
+    Shallow,
     /// Of the same: counts of the target's tasks, and records about them.
     OfTasks,
     /// Of an event that [chooses](Planned::chooses): all but its samples.
@@ -178,6 +181,8 @@ pub(crate) struct OpenSet {
     pub(crate) choice: Option<Arc<RandomChoice>>,
     /// Events on whole CPUs when needed are so now.
     by_cpus: AtomicBool,
+    /// Less is copied of each stack now.
+    is_shallow: AtomicBool,
     /// What decoders must know of a trace, as a record.
     pub(crate) trace_info: Option<Vec<u8>>,
     scope: Scope,
@@ -238,6 +243,7 @@ impl OpenSet {
             shares: Shares::default(),
             choice: None,
             by_cpus: AtomicBool::new(false),
+            is_shallow: AtomicBool::new(false),
             trace_info: None,
             witness: witness.map(|attr| Witness {
                 attr,
@@ -269,6 +275,7 @@ impl OpenSet {
                 continue;
             }
             let on_cpus = planned.on_cpus;
+            let has_shallow = planned.shallow_piece.is_some();
             let with_part = |part| Purpose {
                 event,
                 part,
@@ -290,6 +297,9 @@ impl OpenSet {
             }
             if on_cpus == OnCpus::WhenNeeded {
                 self.open_one(with_part(DescriptorRole::InTasks))?;
+                if has_shallow {
+                    self.open_one(with_part(DescriptorRole::Shallow))?;
+                }
             }
         }
         for event in 0..self.events.len() {
@@ -501,6 +511,10 @@ impl OpenSet {
             DescriptorRole::OfCpu => open_event(&planned::of_cpu(attr), probe, target, leader),
             DescriptorRole::InTasks => open_event(&planned::in_tasks(attr), probe, target, leader),
             DescriptorRole::OfTasks => open_event(&planned::of_tasks(attr), probe, target, leader),
+            DescriptorRole::Shallow => {
+                let piece = planned.shallow_piece.unwrap_or(attr.sample_stack_user);
+                open_event(&planned::shallow(attr, piece), probe, target, leader)
+            }
             DescriptorRole::Choosing => open_event(&planned::choosing(attr), probe, target, leader),
             DescriptorRole::Taking => open_event(&planned::taking(attr), probe, target, leader),
         };

@@ -72,6 +72,7 @@ pub(crate) fn plan(options: &Options, specs: &[EventSpec], limits: Limits) -> Ve
             on_cpus: OnCpus::Never,
             chooses: false,
             tracer: spec.tracer,
+            shallow_piece: None,
         })
         .collect();
     join_groups(specs, &mut planned);
@@ -237,7 +238,7 @@ fn tracking(options: &Options) -> Planned {
 
 /// Above this rate for each CPU, being woken by every sample costs more than
 /// deep stacks are worth, Hz.
-const HIGHEST_RATE: u64 = 5000;
+pub(crate) const HIGHEST_RATE: u64 = 5000;
 /// With more CPUs, looking through all rings takes too long.
 const MOST_CPUS: usize = 32;
 

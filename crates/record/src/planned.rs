@@ -42,6 +42,9 @@ pub(crate) struct Planned {
     pub(crate) chooses: bool,
     /// See [`EventSpec::tracer`](crate::events::EventSpec::tracer).
     pub(crate) tracer: Option<Tracer>,
+    /// Bytes of stack that are enough while all stacks are shallow, if that makes samples
+    /// cheaper; see [`crate::shallow`].
+    pub(crate) shallow_piece: Option<u32>,
 }
 
 impl Planned {
@@ -65,6 +68,7 @@ impl Planned {
             on_cpus: OnCpus::Never,
             chooses: false,
             tracer: None,
+            shallow_piece: None,
         }
     }
 }
@@ -166,6 +170,16 @@ pub(crate) fn taking(attr: &EventAttr) -> EventAttr {
         kind: event_kind::SOFTWARE,
         config: Software::BPF_OUTPUT.0,
         flags: attr.flags.without(AttrFlags::DISABLED),
+        ..attr
+    }
+}
+
+/// Of the same: what samples tasks while their stacks are shallow. No exec starts it.
+pub(crate) fn shallow(attr: &EventAttr, piece: u32) -> EventAttr {
+    let mut attr = in_tasks(attr);
+    attr.flags = attr.flags.without(AttrFlags::ENABLE_ON_EXEC);
+    EventAttr {
+        sample_stack_user: piece,
         ..attr
     }
 }

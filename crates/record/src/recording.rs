@@ -203,6 +203,7 @@ impl<'a> Recording<'a> {
         let drainer = Drainer::new(self.rings, (&set.events, set.scope().area), &shared, queue)
             .trimming(unwound.trim)
             .keeping(tree, &set)
+            .copying_shallow(&set, options.verbose)
             .near_rings(options.affinity);
         let sleepers = sleepers(options, &self.tasks, &self.opened, deep);
         let (watchers, some) = watchers(sleepers, (&views, &cpus), &shared);

@@ -14,6 +14,7 @@ use crate::planned::{Limits, OnCpus, Planned, Role, choosing, taking};
 use crate::ring_terms;
 use crate::rings::{self, Lockable, RingLimit, RingMemory, Size};
 use crate::sampling_cost;
+use crate::shallow;
 use crate::synthesize::online_cpus;
 use crate::traces::{self, AreaPlan};
 use crate::waits;
@@ -373,6 +374,7 @@ impl Opening<'_> {
         let is_auto = matches!(options.stacks, Stacks::Unwound(_));
         memory.piece = rings::fit_pieces(&mut planned, memory.bytes, is_auto);
         wake_at(&mut planned, memory.bytes / 4);
+        shallow::plan(&mut planned);
         let witness = match self.tasks.len() <= MOST_WITNESSED {
             true => plan::witness(options, &planned, self.limits),
             false => None,
@@ -386,6 +388,8 @@ impl Opening<'_> {
         let of_cpus = always + when_needed;
         let of_tasks = each - always + usize::from(of_cpus > 0);
         let cpus = self.all_cpus().len().max(1) as u64;
+        let shallow = planned.iter().filter(|it| it.shallow_piece.is_some());
+        let of_tasks = of_tasks + shallow.count();
         let of_cpus = of_cpus + usize::from(choice.is_some());
         let descriptors = cpus * (of_tasks as u64 * self.tasks.len() as u64 + of_cpus as u64);
         let whose = match options.target {

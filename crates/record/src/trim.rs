@@ -12,6 +12,7 @@
 //! together: behind the fields of ours then stands what was in the ring before.
 
 use crate::registers::MACHINE;
+use crate::shallow::Depths;
 use crate::witness::{WitnessSamples, shares_samples};
 use prof_abi::{ByteOrder, Misc, RecordType};
 use prof_live::StackStarts;
@@ -26,6 +27,8 @@ pub(crate) struct Trim {
     /// The event whose records are left out.
     witness: WitnessSamples,
     dumps: Dumps,
+    /// Told how deep stacks are, where that matters.
+    depths: Option<Depths>,
 }
 
 /// What becomes of stack dumps.
@@ -63,7 +66,21 @@ impl Trim {
             events,
             witness,
             dumps,
+            depths: None,
         }
+    }
+
+    /// Looks how deep stacks are, if `piece` is enough of shallow ones.
+    pub(crate) fn looking_for_shallow(self, piece: Option<u32>) -> Self {
+        Self {
+            depths: piece.map(Depths::new),
+            ..self
+        }
+    }
+
+    /// See [`Depths::change`].
+    pub(crate) fn change_of_depths(&mut self) -> Option<bool> {
+        self.depths.as_mut()?.change()
     }
 
     /// The event whose records are left out.
@@ -140,10 +157,12 @@ impl Trim {
         let Dumps::Shortened(starts) = &self.dumps else {
             return None;
         };
-        let most = match needed(&sample, starts) {
-            Some(needed) => most.min(needed),
-            None => most,
-        };
+        let needed = needed(&sample, starts);
+        if let (Some(depths), Some(stack)) = (&self.depths, sample.stack_user()) {
+            // Where it is not known, more may be behind what was copied.
+            depths.note(needed.unwrap_or(stack.len() + 8));
+        }
+        let most = needed.map_or(most, |needed| most.min(needed));
         shorten_user_stack(&sample, most, out).then_some(())
     }
 }

@@ -47,7 +47,8 @@ impl OpenSet {
             | DescriptorRole::Choosing
             | DescriptorRole::Taking => true,
             DescriptorRole::OfCpu => is_on_cpus,
-            DescriptorRole::InTasks => !is_on_cpus,
+            DescriptorRole::InTasks => !is_on_cpus && !self.is_shallow(),
+            DescriptorRole::Shallow => !is_on_cpus && self.is_shallow(),
         }
     }
 
@@ -63,7 +64,38 @@ impl OpenSet {
         self.by_cpus.store(true, Ordering::Relaxed);
         // It was done to the same events when the recording began.
         let _ = self.each_part(DescriptorRole::InTasks, Event::disable);
+        let _ = self.each_part(DescriptorRole::Shallow, Event::disable);
         let _ = self.enable_on_cpus();
+    }
+
+    /// Whether less is copied of stacks now.
+    fn is_shallow(&self) -> bool {
+        // ORDERING: Relaxed, as `by_cpus`; the events are switched by the thread that
+        // sets it, while no other does.
+        self.is_shallow.load(Ordering::Relaxed)
+    }
+
+    /// Whether there are samples of tasks with less of each stack.
+    pub(crate) fn may_be_shallow(&self) -> Option<u32> {
+        let mut events = self.events.iter();
+        events.find_map(|event| event.planned.shallow_piece)
+    }
+
+    /// Has less copied of each stack from now on, or as much as before. Between the
+    /// two there is no sample for some us.
+    pub(crate) fn copy_shallow(&self, is_shallow: bool) {
+        if self.samples_cpus() {
+            return;
+        }
+        // ORDERING: Relaxed, as in `is_shallow`.
+        self.is_shallow.store(is_shallow, Ordering::Relaxed);
+        let (on, off) = match is_shallow {
+            true => (DescriptorRole::Shallow, DescriptorRole::InTasks),
+            false => (DescriptorRole::InTasks, DescriptorRole::Shallow),
+        };
+        // As in `go_on_by_cpus`.
+        let _ = self.each_part(off, Event::disable);
+        let _ = self.each_part(on, Event::enable);
     }
 
     /// Whether [`OpenSet::go_on_by_cpus`] was called, or samples are of whole
@@ -217,7 +249,10 @@ impl OpenSet {
         let of_target = event.descriptors.iter();
         let of_target = of_target.filter(|open| match open.part {
             DescriptorRole::Whole | DescriptorRole::OfTasks | DescriptorRole::Choosing => true,
-            DescriptorRole::OfCpu | DescriptorRole::InTasks | DescriptorRole::Taking => false,
+            DescriptorRole::OfCpu
+            | DescriptorRole::InTasks
+            | DescriptorRole::Shallow
+            | DescriptorRole::Taking => false,
         });
         let counts = of_target.filter_map(|open| {
             let format = event.read_format(open.part);
