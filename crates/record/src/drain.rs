@@ -393,15 +393,13 @@ impl<'a> Drainer<'a> {
         if let (Some((set, is_told)), Some(trim)) = (self.shallow, &mut self.trim)
             && let Some(is_shallow) = trim.change_of_depths()
         {
-            if is_told {
-                self.shared.tell(shallow::told(is_shallow).to_owned());
-            }
             // Not when they are off for good.
-            self.shared.while_on(|is_on| {
-                if is_on {
-                    set.copy_shallow(is_shallow);
-                }
-            });
+            let is_changed = self
+                .shared
+                .while_on(|is_on| is_on && set.copy_shallow(is_shallow));
+            if is_changed && is_told {
+                self.shared.tell(shallow::told(is_shallow));
+            }
         }
     }
 

@@ -19,7 +19,8 @@ use crate::synthesize::online_cpus;
 use crate::traces::{self, AreaPlan};
 use crate::waits;
 use prof_abi::{AttrFlags, ByteOrder, EventAttr, Software, event_kind};
-use prof_sys::{Event, RandomChoice, limits};
+use prof_sys::limits::{self, Limit, Resource};
+use prof_sys::{Event, RandomChoice};
 use std::io;
 use std::sync::Arc;
 
@@ -374,7 +375,6 @@ impl Opening<'_> {
         let is_auto = matches!(options.stacks, Stacks::Unwound(_));
         memory.piece = rings::fit_pieces(&mut planned, memory.bytes, is_auto);
         wake_at(&mut planned, memory.bytes / 4);
-        shallow::plan(&mut planned);
         let witness = match self.tasks.len() <= MOST_WITNESSED {
             true => plan::witness(options, &planned, self.limits),
             false => None,
@@ -388,10 +388,14 @@ impl Opening<'_> {
         let of_cpus = always + when_needed;
         let of_tasks = each - always + usize::from(of_cpus > 0);
         let cpus = self.all_cpus().len().max(1) as u64;
-        let shallow = planned.iter().filter(|it| it.shallow_piece.is_some());
-        let of_tasks = of_tasks + shallow.count();
         let of_cpus = of_cpus + usize::from(choice.is_some());
-        let descriptors = cpus * (of_tasks as u64 * self.tasks.len() as u64 + of_cpus as u64);
+        let tasks = self.tasks.len() as u64;
+        let descriptors = cpus * (of_tasks as u64 * tasks + of_cpus as u64);
+        let with_shallow = descriptors + cpus * tasks;
+        let descriptors = match with_shallow <= spare_descriptors() {
+            true if shallow::plan(&mut planned) => with_shallow,
+            _ => descriptors,
+        };
         let whose = match options.target {
             Target::Command(_) => Whose::Launched,
             Target::System => Whose::System,
@@ -452,6 +456,13 @@ fn handing_over(attr: &EventAttr, cpus: &[u32]) -> io::Result<RandomChoice> {
     choice.hand_to(first, &takes)?;
     choice.attach(&opened(&choosing(attr), prof_sys::Target::THIS)?)?;
     Ok(choice)
+}
+
+/// Descriptors that events may take, where those of files that are read are left.
+fn spare_descriptors() -> u64 {
+    const OF_FILES: u64 = 128;
+    let limit = Limit::get(Resource::OpenFiles).map_or(0, |limit| limit.soft);
+    limit.saturating_sub(OF_FILES)
 }
 
 fn wake_at(planned: &mut [Planned], bytes: u64) {

@@ -22,10 +22,11 @@ const FEW_DEEP: u32 = 4;
 /// Behind so many shallow ones, those before do not count.
 const FORGOTTEN: u32 = 1024;
 
-/// Says of events how much of shallow stacks is to be copied, where that is less.
-pub(crate) fn plan(planned: &mut [Planned]) {
+/// Says of events how much of shallow stacks is to be copied, where that is less; whether
+/// it is.
+pub(crate) fn plan(planned: &mut [Planned]) -> bool {
     let [only] = planned else {
-        return;
+        return false;
     };
     let attr = &only.attr;
     let is_fast = attr.is_freq() && attr.sample_period > HIGHEST_RATE;
@@ -34,13 +35,16 @@ pub(crate) fn plan(planned: &mut [Planned]) {
     if is_fast && is_of_tasks && attr.sample_stack_user > SHALLOW_PIECE {
         only.shallow_piece = Some(SHALLOW_PIECE);
     }
+    only.shallow_piece.is_some()
 }
 
 /// What is told of it.
-pub(crate) const fn told(is_shallow: bool) -> &'static str {
+pub(crate) fn told(is_shallow: bool) -> String {
     match is_shallow {
-        true => "stacks are shallow: 4096 bytes of each are copied from here on",
-        false => "stacks are deeper: as much is copied as before",
+        true => {
+            format!("stacks are shallow: {SHALLOW_PIECE} bytes of each are copied from here on")
+        }
+        false => "stacks are deeper: as much is copied as before".to_owned(),
     }
 }
 
