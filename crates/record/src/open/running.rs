@@ -81,14 +81,15 @@ impl OpenSet {
         events.find_map(|event| event.planned.shallow_piece)
     }
 
-    /// Has less copied of each stack from now on, or as much as before; false where
-    /// samples are of whole CPUs by now. Between the two there is no sample for some us.
+    /// Has less copied of each stack from now on, or as much as before; false where that
+    /// was so, or samples are of whole CPUs by now. Between the two there is no sample for
+    /// some us.
     pub(crate) fn copy_shallow(&self, is_shallow: bool) -> bool {
         if self.samples_cpus() {
             return false;
         }
         // ORDERING: Relaxed, as in `is_shallow`.
-        self.is_shallow.store(is_shallow, Ordering::Relaxed);
+        let was_shallow = self.is_shallow.swap(is_shallow, Ordering::Relaxed);
         let (on, off) = match is_shallow {
             true => (DescriptorRole::Shallow, DescriptorRole::InTasks),
             false => (DescriptorRole::InTasks, DescriptorRole::Shallow),
@@ -96,7 +97,7 @@ impl OpenSet {
         // As in `go_on_by_cpus`.
         let _ = self.each_part(off, Event::disable);
         let _ = self.each_part(on, Event::enable);
-        true
+        was_shallow != is_shallow
     }
 
     /// Whether [`OpenSet::go_on_by_cpus`] was called, or samples are of whole
